@@ -10,15 +10,15 @@ import (
 const (
 	// AdvanceMax is the longest duration for Advance: ten years.
 	AdvanceMax = 10 * 365 * 24 * time.Hour
-	// AheadMax is the maximum time by which Advance moves a clock ahead of the real clock: 200 years. A time.Duration
-	// overflows after 292 years.
+	// AheadMax limits how far Advance can move a clock ahead of the real clock: 200 years. A time.Duration overflows
+	// after 292 years.
 	AheadMax = 20 * AdvanceMax
 )
 
 var (
 	// ErrRealClock is returned by Advance for a Cloud without Config.Clock.
 	ErrRealClock = errors.New("the clock is real, so it cannot be advanced")
-	// ErrAdvance is wrapped by Advance for a duration that is not positive, exceeds AdvanceMax, or leads beyond AheadMax.
+	// ErrAdvance is wrapped by Advance for a duration that is not positive, exceeds AdvanceMax, or would exceed AheadMax.
 	ErrAdvance = errors.New("invalid duration")
 	// ErrAdvancing is returned by Advance while another call of Advance runs.
 	ErrAdvancing = errors.New("the clock is being advanced by another caller")
@@ -33,17 +33,17 @@ type Advanced struct {
 }
 
 // Advance moves Config.Clock forward by d, to the next whole second, because SQS and Scheduler count whole seconds. It
-// goes from one instant with due work to the next, such as the time of a schedule, the end of a delay, or the end of an
-// execution's wait. At each instant it waits until the Cloud is idle: no function runs, and no poller or waiting
-// receive can receive a message. If the work of an instant schedules further work, Advance performs that in time too.
+// stops at each instant at which work is due, such as when a schedule fires, a delay ends, or an execution's wait ends.
+// At each instant it waits until the Cloud is idle: no function runs, and no poller or waiting receive can receive a
+// message. If the work of an instant schedules more work within d, Advance performs that work too.
 //
-// While Advance waits, the clock stands still, for ten seconds at most. Then it runs at the real rate until the Cloud
-// is idle. Messages that a client holds without Poll do not count as work. Their visibility timeouts end as usual.
+// While Advance waits, the clock stands still for at most ten seconds. Then it runs at the real rate until the Cloud is
+// idle. Messages that a client received without Poll do not count as work. Their visibility timeouts end as usual.
 //
-// The clock moves by more than d if the real clock does so while Advance waits.
+// The clock moves by more than d if Advance waits for longer than d.
 //
-// If ctx ends, Advance leaves the clock where it is and returns the error of ctx. It does the same after EndAdvances, and
-// if a queue loses its last poller, because nothing would process the queue's messages on the way.
+// If ctx ends, Advance leaves the clock where it is and returns the error of ctx. Advance also stops after EndAdvances,
+// and when a queue loses its last poller. Nothing would process that queue's messages.
 func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) {
 	switch {
 	case c.clock == nil:
@@ -79,7 +79,7 @@ func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) 
 	return done, err
 }
 
-// advance moves the clock to the target in steps, and counts them.
+// advance moves the clock to the target in steps, and counts the steps.
 func (c *Cloud) advance(ctx context.Context, target time.Time, steps *int) error {
 	for {
 		last := false
@@ -102,7 +102,7 @@ func (c *Cloud) advance(ctx context.Context, target time.Time, steps *int) error
 	}
 }
 
-// catchUp performs the work that is due after the clock has moved, and sets all timers again.
+// catchUp performs the work that became due when the clock moved, and resets all timers.
 func (c *Cloud) catchUp() error {
 	failed := c.locked(func(time.Time) {
 		if c.alarm != nil {
@@ -119,8 +119,8 @@ func (c *Cloud) catchUp() error {
 	return nil
 }
 
-// next returns the next instant at which a schedule, an execution, a poller or a waiting receive has work. If there is
-// work already, that instant is not later than the time `now`.
+// next returns the next instant at which a schedule, an execution, a poller or a waiting receive has work. If work is
+// already due, the instant is not later than the time `now`.
 func (c *Cloud) next(now time.Time) (next time.Time, ok bool) {
 	add := func(at time.Time, due bool) {
 		if due && (!ok || at.Before(next)) {
@@ -138,8 +138,8 @@ func (c *Cloud) next(now time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// awaitIdle waits until no work is left at this time; see Advance. Then it calls the function `move`, unless it is nil,
-// with the results of the method next. No work can arrive before `move` returns.
+// awaitIdle waits until no work is left at the current time; see Advance. Then it calls the function `move`, if not
+// nil, with the results of the method next. No work can arrive before `move` returns.
 func (c *Cloud) awaitIdle(ctx context.Context, move func(next time.Time, ok bool)) error {
 	for {
 		c.mu.Lock()
@@ -169,7 +169,7 @@ func (c *Cloud) awaitIdle(ctx context.Context, move func(next time.Time, ok bool
 	}
 }
 
-// ended returns the reason why Advance must end, if there is one.
+// ended returns the reason why Advance must end, or nil.
 func (c *Cloud) ended() error {
 	switch {
 	case c.stopping != nil:
@@ -183,7 +183,7 @@ func (c *Cloud) ended() error {
 	}
 }
 
-// EndAdvances lets running and later calls of Advance return the reason. Call it before the pollers stop.
+// EndAdvances makes running and later calls of Advance return the reason. Call EndAdvances before the pollers stop.
 func (c *Cloud) EndAdvances(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +199,7 @@ func (c *Cloud) stir() {
 	}
 }
 
-// finish ends one piece of work that `busy` counts.
+// finish records the end of one piece of work that `busy` counts.
 func (c *Cloud) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

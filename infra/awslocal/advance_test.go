@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// Without a poller, the rest of the queue's messages would expire unprocessed on the way to the target.
+// Without a poller, the rest of the queue's messages would expire unprocessed before the clock reaches the target.
 func TestAdvance_ends_with_the_last_poller_of_a_queue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestAdvance_ends_with_EndAdvances(t *testing.T) {
 	})
 }
 
-// A clock that is already ahead keeps its lead over the real clock. So a short advance over longer work ends later than
-// its target, and performs the work that is due until then.
+// A clock that is already ahead keeps its lead over the real clock. So if its work takes long, a short advance ends
+// after its target. It performs the work that is due until then.
 func TestAdvance_performs_the_work_of_an_overshoot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestAdvance_stops_for_a_waiting_receive(t *testing.T) {
 	})
 }
 
-// time.Duration, which counts how far the clock is ahead, ends at 292 years.
+// A time.Duration holds the lead of the clock. It overflows after 292 years.
 func TestAdvance_stays_within_200_years(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestAdvance_stays_within_200_years(t *testing.T) {
 	})
 }
 
-// invoked is a function that calls itself.
+// invoked adapts a Go function to awslocal.Invoker.
 type invoked func() ([]byte, error)
 
 // Invoke implements awslocal.Invoker.
@@ -168,7 +168,7 @@ func TestAdvance_waits_for_the_functions_of_executions(t *testing.T) {
 	})
 }
 
-// The messages take the clock through all its phases: held, running while it is held for long, and released.
+// The messages take the clock through all its phases: held, running after a long hold, and released.
 func TestClock_never_runs_backwards(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,8 +189,8 @@ func TestClock_never_runs_backwards(t *testing.T) {
 	})
 }
 
-// A process is killed while Advance holds the clock. The next process continues no earlier, and at least as far ahead of the
-// real clock as before the advance.
+// A process is killed while Advance holds the clock. The next process's clock does not run backwards, and is at least
+// as far ahead of the real clock as before the advance.
 func TestClock_continues_after_a_kill_during_an_advance(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []time.Duration{0, 96 * time.Hour} {
@@ -240,7 +240,7 @@ func TestClock_continues_after_a_kill_during_an_advance(t *testing.T) {
 	}
 }
 
-// arrivals is a function that records how long, on the clock, a message waited for it at most.
+// arrivals is a function that records the longest time, on the clock, that a message waited for it.
 type arrivals struct {
 	clock *awslocal.Clock
 	count atomic.Int64
@@ -282,7 +282,7 @@ func TestAdvance_overtakes_no_message_that_arrives(t *testing.T) {
 		}
 	})
 	q.sendDelayed("first", 0)
-	for late.count.Load() == 0 { // Without a poller, messages are no work.
+	for late.count.Load() == 0 { // Without a poller, messages do not count as work.
 		runtime.Gosched()
 	}
 	sending := make(chan struct{})

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// StatusChange is an execution's change of status that EventBridge is about to deliver, as passed to
-// Config.StatusChangeFault.
+// StatusChange is a change of an execution's status. Config.StatusChangeFault receives it before EventBridge delivers
+// it.
 type StatusChange struct {
 	// Number counts the changes of a Cloud, from 1.
 	Number uint64
@@ -23,13 +23,13 @@ type StatusChangeFault struct {
 	Lost bool
 	// Duplicated delivers the event twice.
 	Duplicated bool
-	// Late delays the event by whole seconds, at most 15 minutes: the longest delay of an SQS message.
+	// Late delays the event by whole seconds, up to 15 minutes, the longest delay of an SQS message.
 	Late time.Duration
 }
 
 // deliver sends published events to the targets of the rules that match them, within the current change. It also passes
-// each published event to Config.Published. If a queue does not exist or rejects a message, the event is lost, as for a
-// target of EventBridge without a dead-letter queue.
+// each published event to Config.Published. If a queue does not exist or rejects a message, the event is lost, as for
+// an EventBridge target without a dead-letter queue.
 func (c *Cloud) deliver(now time.Time) {
 	for _, delivery := range c.events.TakeDeliveries() {
 		_, _ = c.sqs.Call(now, "", "SendMessage", delivery.Request) // EventBridge does not report failed deliveries.

@@ -22,8 +22,7 @@ type listener struct {
 	queues *sqs.Client
 }
 
-// listen returns a listener of the queue "changes", which Config.StatusChanges names. It creates the queue if it does
-// not exist yet.
+// listen returns a listener on the queue "changes", the queue of Config.StatusChanges. It creates the queue if needed.
 func listen(t *testing.T, cloud *awslocal.Cloud) listener {
 	t.Helper()
 	queues := sqs.New(sqs.Options{

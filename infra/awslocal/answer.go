@@ -31,8 +31,8 @@ func writeDynamo(w http.ResponseWriter, answer []byte, err *wire.Error) {
 	write(w, status, jsonType, answer)
 }
 
-// writeJSONError writes an error in AWS JSON 1.0. For SQS, which has migrated from the query protocol, a header also
-// carries the error code of that protocol.
+// writeJSONError writes an error in AWS JSON 1.0. SQS has migrated from the query protocol, so for SQS a header also
+// carries the query protocol's error code.
 func writeJSONError(w http.ResponseWriter, namespace string, err *wire.Error) {
 	if namespace == sqsNamespace {
 		code := err.QueryCode

@@ -18,7 +18,7 @@ const outputWait = 10 * time.Second
 
 // BootstrapConfig configures a Bootstrap.
 type BootstrapConfig struct {
-	// Path is the executable to deploy: the file bootstrap of an OS-only runtime such as provided.al2023. Required.
+	// Path is the executable to deploy: the bootstrap file of an OS-only runtime such as provided.al2023. Required.
 	Path string
 	// Env holds additional environment variables, as KEY=value. They override the variables that Lambda sets. The
 	// function inherits nothing from this process's environment.

@@ -11,12 +11,12 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// holdMax is how long Advance holds the clock for the work of one instant. Then the clock runs again, because the work may
-// hang until a timer fires.
+// holdMax limits how long Advance holds the clock for the work of one instant. Then the clock runs again, because the
+// work may be waiting for a timer.
 const holdMax = 10 * time.Second
 
-// Clock is a virtual clock for Config.Clock. It starts at the time of the real clock and runs at its rate. Cloud.Advance
-// moves it forward. It is never behind the real clock. It is safe for concurrent use.
+// Clock is a virtual clock for Config.Clock. It starts at the real time and runs at the real rate. Cloud.Advance moves
+// it forward. It is never behind the real clock. It is safe for concurrent use.
 type Clock struct {
 	real func() time.Time
 
@@ -60,7 +60,7 @@ func (c *Clock) now() time.Time {
 	return c.at.Add(max(0, c.real().Sub(c.since)-holdMax))
 }
 
-// hold moves the clock to the time `at`, unless the clock is later already, and holds it there for holdMax.
+// hold moves the clock to the time `at`, unless the clock is already later, and holds it there for holdMax.
 func (c *Clock) hold(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *Clock) hold(at time.Time) {
 	c.held, c.at, c.since, c.moved = true, at, c.real(), true
 }
 
-// release lets the clock run again from the time at which it stands. If the clock would be later by now without the
+// release lets the clock run again from the time at which it stands. If the clock would show a later time without the
 // hold, it runs from that later time.
 func (c *Clock) release() {
 	c.mu.Lock()
@@ -106,7 +106,7 @@ func (c *Clock) takeAhead() (ahead time.Duration, moved bool) {
 	return max(c.ahead, c.now().Sub(c.real())), moved
 }
 
-// aheadRecord is the key of the only record of a clock: how far it is ahead, as JSON of the text of a time.Duration.
+// aheadRecord is the key of a clock's only record, which holds the clock's lead: a time.Duration as text in JSON.
 const aheadRecord = "ahead"
 
 // clockKeeper stores a clock in the data folder. The clock is nil without Config.Clock.

@@ -53,7 +53,7 @@ func (w *work) poll(t *testing.T, q queue) {
 	t.Cleanup(func() { stop(); polling.Wait() })
 }
 
-// working returns a Cloud with a virtual clock, and a standard queue whose messages each take a function some time.
+// working returns a Cloud with a virtual clock, and a standard queue. Its function takes some time for each message.
 func working(t *testing.T, takes time.Duration) (*awslocal.Cloud, queue, *work) {
 	t.Helper()
 	cloud, clock := virtual()
@@ -108,8 +108,7 @@ func advance(t *testing.T, cloud *awslocal.Cloud, d time.Duration) awslocal.Adva
 	return done
 }
 
-// Whenever a function receives a message, it schedules one for the next day. The chain of three days passes in one
-// call.
+// Whenever the function receives a message, it schedules one for the next day. One call of Advance covers three days.
 func TestAdvance_performs_work_that_earlier_work_schedules(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +145,7 @@ func TestAdvance_performs_work_that_earlier_work_schedules(t *testing.T) {
 	})
 }
 
-// Delays, visibility timeouts, waits of executions and schedules are due one after the other.
+// Delays, visibility timeouts, waits of executions and schedules are due one after another.
 func TestAdvance_moves_all_services_in_step(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +175,7 @@ func TestAdvance_moves_all_services_in_step(t *testing.T) {
 	})
 }
 
-// The clock stands still while a function works, for ten seconds. After that it runs.
+// While a function works, the clock stands still for ten seconds. After that it runs.
 func TestAdvance_waits_for_functions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,7 +185,7 @@ func TestAdvance_waits_for_functions(t *testing.T) {
 		synctest.Wait()
 		before := time.Now()
 		advance(t, cloud, time.Hour)
-		// "b" is due ten seconds later. It arrives when the clock, which stands still for ten seconds, has run for ten more.
+		// "b" is due ten seconds later. The clock stands still for ten seconds, then runs for ten more until "b" arrives.
 		slow.want(t, map[string]time.Duration{"a": time.Minute, "b": 70 * time.Second})
 		if got := time.Since(before); got != 45*time.Second {
 			t.Errorf("want 20 s until b and 25 s for it, got %v", got)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// ClockPath is the path of the clock on a server of Listen. GET and HEAD return a ClockState. POST with an AdvanceRequest moves
-// the clock by Cloud.Advance, and returns a ClockState when it is done. It answers an error with the text of the error:
-// with the status 400 for an invalid duration, and 409 if the clock is real or is being advanced.
+// ClockPath is the path of the clock on a server of Listen. GET and HEAD return a ClockState. POST with an
+// AdvanceRequest calls Cloud.Advance, and then returns a ClockState. An error response holds the error's text. Its
+// status is 400 for an invalid duration, and 409 if the clock is real or is being advanced.
 const ClockPath = "/_awslocal/clock"
 
 // AdvanceRequest is the body of a POST to ClockPath.
 type AdvanceRequest struct {
-	// Advance is how far to move the clock, in the form of time.ParseDuration.
+	// Advance is how far to move the clock, in the format of time.ParseDuration.
 	Advance string `json:"advance"`
 }
 

@@ -43,8 +43,8 @@ type Config struct {
 	// Now is the clock. It must not run backwards, not even between two openings of a data folder. It must advance at
 	// the same rate as the timers of package time, which end long polls. Defaults to time.Now.
 	Now func() time.Time
-	// Clock, if not nil, is the clock instead of Now, and Cloud.Advance moves it. Functions that run in processes of their
-	// own do not see it.
+	// Clock, if not nil, is the clock instead of Now, and Cloud.Advance moves it. Functions in other processes do not
+	// see this clock.
 	Clock *Clock
 	// Fault, if not nil, decides what goes wrong with each call. It is called concurrently from the goroutines that
 	// make the calls. It may block, which delays the call.
@@ -65,9 +65,8 @@ type Config struct {
 	// TTLDelay is how long an item remains after its expiry time. Defaults to one minute. A negative value deletes
 	// immediately. AWS deletes within a few days (DynamoDB Developer Guide, "Using time to live").
 	TTLDelay time.Duration
-	// FIFOScanMessagesMax is the number of messages, from the oldest, in which a receive from a FIFO queue looks for
-	// available groups. Defaults to 120,000, as on AWS. With a lower value, a test sees the effect of a long backlog
-	// without sending one.
+	// FIFOScanMessagesMax is how many of the oldest messages a receive from a FIFO queue searches for available groups.
+	// Defaults to 120,000, as on AWS. A lower value lets a test see the effect of a long backlog without sending one.
 	FIFOScanMessagesMax int
 	// Data is the folder in which Open stores the state of all services: messages, items, schedules, executions. It
 	// is created if it does not exist. If empty, nothing survives the process.
@@ -135,12 +134,11 @@ type Cloud struct {
 	polled map[string]int
 	// busy is the number of batches that pollers process and of invocations by executions.
 	busy int
-	// stopping is the reason of EndAdvances, or nil. `unpolled` is the last queue that lost its last poller since
-	// Advance began, or empty.
+	// stopping is the reason passed to EndAdvances, or nil. `unpolled` is the last queue that lost its last poller
+	// since Advance began, or empty.
 	stopping error
 	unpolled string
-	// stirred is closed at the next change, or the next end of work that `busy` counts. It is nil if Advance does not
-	// wait.
+	// stirred is closed at the next change, or when work that `busy` counts ends. It is nil unless Advance is waiting.
 	stirred chan struct{}
 }
 

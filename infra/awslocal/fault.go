@@ -24,7 +24,7 @@ type Call struct {
 	// Number counts the calls of a Cloud from 1, in the order of the calls to Fault.
 	Number uint64
 	// Client is the name passed to Cloud.Client. For unnamed clients and clients that use a socket, it is the
-	// application ID that the SDK sends in its User-Agent. That is aws.Config.AppID or the environment variable
+	// application ID in the SDK's User-Agent. The SDK reads the ID from aws.Config.AppID or the environment variable
 	// AWS_SDK_UA_APP_ID.
 	Client string
 	// Service is "sqs", "dynamodb", "scheduler", "states" or "events".
@@ -36,10 +36,10 @@ type Call struct {
 // Fault describes what goes wrong with a call. The zero value means that nothing goes wrong. Faults can be combined:
 // a slow call can also take effect twice and lose its answer.
 type Fault struct {
-	// Frozen suspends the client for this long before the call takes effect, like a suspended process. In the
-	// meantime this call and all new ones hang, and calls in flight return no answers. Afterwards all calls continue
-	// normally: they take effect and return their answers, even if their contexts have ended. A client that uses a
-	// socket may not wait that long.
+	// Frozen suspends the client for this long before the call takes effect, like a suspended process. In the meantime
+	// this call and all new calls hang, and calls in flight return no answers. Afterwards all calls continue normally:
+	// they take effect and return their answers, even if their contexts have ended. A client that uses a socket may not
+	// wait that long.
 	Frozen time.Duration
 	// Before is how long the request takes to reach the service. After is how long the answer takes to return. If the
 	// client gives up during Before, the call has no effect. If it gives up during After, the call has taken effect.
@@ -267,8 +267,8 @@ func describe(r *http.Request, body []byte) Call {
 	return call
 }
 
-// throttle rejects a request with the throttling error of its service: for SQS in the request's protocol, for
-// DynamoDB with the error of an on-demand table.
+// throttle rejects a request with its service's throttling error. An SQS error uses the request's protocol. The
+// DynamoDB error is the one for an on-demand table.
 func (c *Cloud) throttle(w http.ResponseWriter, r *http.Request, service string) {
 	switch {
 	case service == "scheduler":

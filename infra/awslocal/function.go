@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Invoker is a Lambda function. Payload and answer are JSON. The handlers that lambda.NewHandler of
-// github.com/aws/aws-lambda-go/lambda returns are Invokers.
+// Invoker is a Lambda function. Payload and answer are JSON. The result of lambda.NewHandler (package
+// github.com/aws/aws-lambda-go/lambda) is an Invoker.
 //
-// Lambda kills a function at its timeout. awslocal cannot kill Invoke, so Invoke must return when ctx ends. Until it
-// returns, it counts towards the concurrency limit. An answer that it returns after the timeout is discarded.
+// Lambda kills a function at its timeout. awslocal cannot kill Invoke, so Invoke must return when ctx ends. Until
+// Invoke returns, it counts towards the concurrency limit. awslocal discards an answer after the timeout.
 type Invoker interface {
 	Invoke(ctx context.Context, payload []byte) ([]byte, error)
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // CheckHost returns an error unless host, the Host of a request, is localhost, a loopback address or one of the allowed
-// names. The port does not matter. A web page can bind a name of its own to a loopback address. The browser then treats
-// a server on this machine as the page's own origin, but it still sends the page's name as the host.
+// names. The port does not matter. A web page can point its own host name at a loopback address. The browser then
+// treats a server on this machine as the page's origin, but still sends the page's name as the host.
 func CheckHost(host string, allowed []string) error {
 	name := (&url.URL{Host: host}).Hostname()
 	if isLoopback(name) || slices.ContainsFunc(allowed, func(other string) bool { return strings.EqualFold(name, other) }) {
@@ -29,7 +29,7 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
 }
 
-// serveAllowed serves requests for the allowed hosts, and answers all others with an error in the form of AWS.
+// serveAllowed serves requests for the allowed hosts, and answers all others with an AWS error.
 func (c *Cloud) serveAllowed(w http.ResponseWriter, r *http.Request) {
 	refused := CheckHost(r.Host, c.allowHosts)
 	if refused == nil {

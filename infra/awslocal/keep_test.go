@@ -191,7 +191,7 @@ const (
 var killGroups = []string{"a", "b", "c", "d"}
 
 // witness records the errors of a Cloud that is killed repeatedly. Its mu also guards the fields of the types that
-// embed it.
+// embed witness.
 type witness struct {
 	mu    sync.Mutex
 	wrong []string

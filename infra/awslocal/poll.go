@@ -14,7 +14,7 @@ import (
 // API Reference, "CreateEventSourceMapping", BatchSize).
 const payloadBytesMax = 6 << 20
 
-// EventSource is an event source mapping: a queue and how it feeds a function.
+// EventSource is an event source mapping: a queue, and the settings with which Poll passes its messages to a function.
 type EventSource struct {
 	// Queue is the name of an existing queue.
 	Queue string
@@ -75,8 +75,8 @@ func (s EventSource) validate() error {
 // SQS"). When ctx ends, it waits for the invocations in progress and returns nil. It returns an error if the source
 // is invalid or its queue does not exist.
 //
-// A batch has at most 6 MB as the function's payload. The other messages stay in the queue for the next batch. AWS's
-// documents do not say how Lambda counts the bytes.
+// The payload of a batch has at most 6 MB. The other messages stay in the queue for the next batch. AWS's documents do
+// not say how Lambda counts the bytes.
 //
 // Poll deletes messages that the function processed successfully. Failed messages are redelivered when their
 // visibility timeout ends. The queue sets the timeout, unless the function called ChangeMessageVisibility. A
@@ -84,7 +84,7 @@ func (s EventSource) validate() error {
 // group.
 //
 // Like Lambda, Poll calls start to create an execution environment when a batch arrives and no environment is idle.
-// Each environment handles one invocation at a time. An Invoker of aws-lambda-go requires that, because its next
+// Each environment handles one invocation at a time. An Invoker of aws-lambda-go requires this, because its next
 // invocation overwrites the returned answer.
 //
 // While invocations fail, Lambda lowers its concurrency for an undocumented time. Poll keeps its concurrency.

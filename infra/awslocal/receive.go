@@ -13,9 +13,8 @@ import (
 const forever time.Duration = -1
 
 // receive receives messages. It waits for the time that the request sets, or else for the time that the queue sets. If
-// the argument `wait` is not zero, it overrides both. It returns no messages if ctx ends first. If `wait` has the value
-// forever, which only pollers pass, and receive returns messages, the caller must call finish once it has processed
-// them.
+// the argument `wait` is not zero, it overrides both. It returns no messages if ctx ends first. Only pollers pass the
+// value forever. If receive then returns messages, the poller must call finish after it has processed them.
 func (c *Cloud) receive(ctx context.Context, in *sqs.ReceiveMessageInput, wait time.Duration) (out sqs.ReceiveMessageOutput, err *wire.Error) {
 	queue := sqs.QueueName(in.QueueUrl)
 	var timeout <-chan time.Time

@@ -32,8 +32,8 @@ const (
 	eventsNamespace = "com.amazonaws.events"
 )
 
-// ServeHTTP serves one request in AWS JSON 1.0, the query protocol of SQS and STS, or the REST-JSON of Scheduler. It also
-// serves ClockPath.
+// ServeHTTP serves one request in AWS JSON 1.0, the query protocol of SQS and STS, or the REST-JSON of Scheduler. It
+// also serves ClockPath.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == ClockPath {
 		c.serveClock(w, r)

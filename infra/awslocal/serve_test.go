@@ -180,7 +180,7 @@ func TestListen_rejects_web_pages_of_other_origins(t *testing.T) {
 	}
 }
 
-// A web page can bind its own name to 127.0.0.1. The browser then sends its requests here, with its name as their host.
+// A web page can bind its own name to 127.0.0.1. The browser then sends its requests here, with that name as the host.
 func TestListen_rejects_hosts_that_are_not_allowed(t *testing.T) {
 	t.Parallel()
 	server, err := awslocal.New(awslocal.Config{AllowHosts: []string{"host.docker.internal"}}).Listen("127.0.0.1:0")

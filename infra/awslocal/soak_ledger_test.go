@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// soakLedger combines what the consumers of a FIFO queue know. The messages of each group are numbered from 0 in
+// soakLedger combines the knowledge of all consumers of a FIFO queue. The messages of each group are numbered from 0 in
 // sending order. The ledger reports deliveries that no correct queue could have made. It accepts everything that a slow
 // consumer or a lost answer can explain.
 //
@@ -83,8 +83,8 @@ func (l *soakLedger) deliver(asked, answered time.Time, batch []delivery) {
 	}
 }
 
-// checkGroup reports an error in two cases. Either a message of d's group is still in flight at the delivery of d, or an
-// earlier message of the group is not deleted. Messages of the same batch may be in flight, but must be in order.
+// checkGroup reports an error in two cases. Either a message of d's group is still in flight at the delivery of d, or
+// an earlier message of the group is not deleted. Messages of the same batch may be in flight, but must be in order.
 func (l *soakLedger) checkGroup(d delivery, answered time.Time, inBatch map[[2]int]bool) {
 	for number := range l.groups[d.group] {
 		e := &l.groups[d.group][number]

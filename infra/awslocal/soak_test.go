@@ -38,8 +38,8 @@ const (
 	// restart. It is short enough for redeliveries during the test.
 	soakVisibility = 2 * time.Second
 	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that,
-	// undeleted messages count as lost. An empty receive waits a second in the server. Messages in flight return
-	// after soakVisibility, in which 8 consumers make about 16 empty receives.
+	// undeleted messages count as lost. An empty receive waits a second in the server. Messages in flight return after
+	// soakVisibility. In that time, 8 consumers make about 16 empty receives.
 	soakEmptyMax = 300
 )
 

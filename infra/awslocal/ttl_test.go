@@ -14,7 +14,7 @@ import (
 )
 
 // TestTTLDelay_delays_the_deletion_of_expired_items checks that awslocal deletes an expired item at once, after the
-// default delay of one minute, or after three days, as TTLDelay says.
+// default delay of one minute, or after three days, depending on TTLDelay.
 func TestTTLDelay_delays_the_deletion_of_expired_items(t *testing.T) {
 	t.Parallel()
 	for delay, outlives := range map[time.Duration]time.Duration{-1: 0, 0: time.Minute, 72 * time.Hour: 72 * time.Hour} {

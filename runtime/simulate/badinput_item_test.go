@@ -59,7 +59,7 @@ type badItem struct {
 // hour is how long an item stays spoilt before run repairs it.
 const hour = time.Hour
 
-// run spoils the item, sends an event to this instance and one to another, and repairs the item after an hour. Until
+// run spoils the item, sends one event to its instance and one to another, and repairs the item after an hour. Until
 // then nothing may change, and no event may get lost.
 func (row badItem) run(w *world, log *lines) {
 	w.t.Helper()

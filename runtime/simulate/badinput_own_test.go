@@ -61,7 +61,7 @@ func TestBadAttributes(t *testing.T) {
 	})
 }
 
-// TestFabricatedEventsOfTheLoop is the table of events that a producer sends although only the loop sends such events.
+// TestFabricatedEventsOfTheLoop is the table of events that a producer sends although only the loop may send them.
 func TestFabricatedEventsOfTheLoop(t *testing.T) {
 	t.Parallel()
 	const foreign = `, "$parent": {"instance": "harbour/9", "incarnation": 1, "child": "1.0"}}`

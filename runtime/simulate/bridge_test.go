@@ -133,8 +133,8 @@ func TestAWorkflowWithOneWaitEndsInManyWays(t *testing.T) {
 	}
 }
 
-// TestABridgeSurvivesAFaultAtEveryCall plays a job with a workflow that waits for it twice. It repeats that with each
-// kind of fault at each AWS call of consumer and forwarder.
+// TestABridgeSurvivesAFaultAtEveryCall plays a job with a workflow that waits for it twice. It repeats the job with
+// each kind of fault at each AWS call of consumer and forwarder.
 func TestABridgeSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world) string {

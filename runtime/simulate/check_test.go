@@ -97,16 +97,16 @@ func (s *simulation) checkRest(record instances.Record) {
 	}
 }
 
-// noEnd is a part of the reason of an event that was parked because processes died in too many of its tries.
-// abandonedMax is the default limit of such tries.
+// noEnd is part of the reason for parking an event after processes died in too many of its tries. abandonedMax is the
+// default limit of such tries.
 const (
 	noEnd        = "the process died during the attempt"
 	abandonedMax = 10
 )
 
 // checkInnocents checks the events that were parked because processes died in too many of their tries. The parking is
-// correct if the instance kills processes. It is also correct if at least as many processes died or froze as an event
-// may have tries.
+// correct if the instance kills processes. It is also correct if the number of processes that died or froze is at least
+// an event's maximum number of tries.
 func (s *simulation) checkInnocents() {
 	died, triesMax := s.died(), cmp.Or(s.plan.config.AbandonedMax, abandonedMax)
 	for _, name := range s.names() {
@@ -161,14 +161,14 @@ func (s *simulation) countEnds(replays []*replay, ends map[string]*sfn.DescribeE
 	}
 }
 
-// names returns the instances of the plan, and all others that received messages: their children.
+// names returns the instances of the plan and their children. All other instances that received messages are children.
 func (s *simulation) names() []string {
 	names := slices.Concat(s.plan.instances, s.ledger.groups())
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// checkSends checks that the events that instances sent to one another are the events that arrived.
+// checkSends checks that the events that arrived are the events that instances sent to one another.
 func (s *simulation) checkSends(sends map[string]string) {
 	for id, name := range s.arrivals {
 		if sends[id] != name && !s.hasLost(id) && !s.wasUndone(id) {
@@ -182,7 +182,7 @@ func (s *simulation) checkSends(sends map[string]string) {
 	}
 }
 
-// ends returns the ends of the executions, by ARN.
+// ends returns the final descriptions of the executions, by ARN.
 func (s *simulation) ends() map[string]*sfn.DescribeExecutionOutput {
 	client, ends := sfn.NewFromConfig(s.truth()), map[string]*sfn.DescribeExecutionOutput{}
 	for i := range s.plan.executions {

@@ -182,9 +182,9 @@ func bill(c callCost) []line {
 	}
 	sent := 1 + c.calls["sqs.SendMessage"] // Step Functions sends one message too
 	received := c.invocations["consumer"]
-	// Commits and clearings of the outbox write the instance. Each is counted with one more unit, for the outbox. The
-	// other writes are for the alias. The claim is a transaction that writes the alias and checks the instance, both at
-	// twice the units (DynamoDB Developer Guide, "DynamoDB read and write operations").
+	// Each commit writes the instance, and so does each update that clears the outbox. Each of these writes counts one
+	// more unit, for the outbox. The other writes are for the alias. The claim is a transaction that writes the alias and
+	// checks the instance, both at twice the units (DynamoDB Developer Guide, "DynamoDB read and write operations").
 	const aliasWrites = 2
 	instanceWrites, claims := c.calls["dynamodb.PutItem"]+c.calls["dynamodb.UpdateItem"]-aliasWrites, c.calls["dynamodb.TransactWriteItems"]
 	writes := instanceWrites*(c.instanceUnits+1) + aliasWrites*c.aliasUnits + claims*2*(c.instanceUnits+1+c.aliasUnits)

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// These are the sizes of the lines that the consumer logs at level info, for an event that logs only the line "event
-// applied". A test of runtime/host measures the first two sizes, and compares them with the table in docs/cost.md.
+// These are the sizes of the consumer's log lines at level info, for an event that logs only the line "event applied".
+// A test of runtime/host measures the first two sizes, and compares them with the table in docs/cost.md.
 const (
 	eventLineBytes   = 290 // the line "event applied"
 	metricsLineBytes = 280 // the metrics of an invocation

@@ -12,7 +12,7 @@ import (
 )
 
 // The gateway logs these bytes for a request that it refuses. A test of runtime/host measures the first two, and
-// compares them with the table in docs/floods.md. The lines of Lambda have lambdaLinesBytes.
+// compares them with the table in docs/floods.md. Lambda's own lines have lambdaLinesBytes.
 const (
 	refusedLineBytes    = 145 // the line "request refused"
 	refusedMetricsBytes = 190 // the metrics of the invocation
@@ -57,7 +57,7 @@ func (r unsignedRequest) millions(accessLogBytes int) (api, lambda, logs float64
 	return api, lambda, float64(bytes) * 1e6 / 1e9 * prices.GigabyteLogs
 }
 
-// templateValue returns the group of a pattern in infra/template.yaml.
+// templateValue returns the text in infra/template.yaml that the pattern's group matches.
 func templateValue(t *testing.T, pattern string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../infra/template.yaml")

@@ -198,7 +198,7 @@ func (m *meter) consumed(operation string, status int, answer []byte) {
 	}
 }
 
-// capacities reads the consumed capacity: one table's, or each table's for a transaction (DynamoDB API Reference,
+// capacities reads the consumed capacity of one table, or of each table in a transaction (DynamoDB API Reference,
 // TransactWriteItems).
 func capacities(operation string, answer []byte) []capacity {
 	var one struct{ ConsumedCapacity capacity }

@@ -18,7 +18,7 @@ type costRun struct {
 	historyMax int
 	// events is the number of events at full scale, and atLeast is the minimum at any scale.
 	events, atLeast int
-	// caches makes the consumer, one process, keep copies of the items that it has stored.
+	// caches makes the consumer's only process keep copies of the items that it has stored.
 	caches bool
 	// play plays n events. Usage before meter.reset does not count.
 	play func(w *world, n int)
@@ -164,7 +164,7 @@ func (w *world) playAlone(n, bytes int, typ string) {
 	w.wantItemOf1KB(instance)
 }
 
-// playFolded sends events to one instance, `fold` with each call. A turn applies the events of one call.
+// playFolded sends events to one instance, `fold` events per call. A turn applies the events of one call.
 func (w *world) playFolded(n, fold, bytes int) {
 	const instance = "tally/1"
 	events := w.fill(bytes, instance)
@@ -182,8 +182,8 @@ func (w *world) playFolded(n, fold, bytes int) {
 	}
 }
 
-// playSends sends events to one instance. For each of them, the instance sends an event to another instance. Before
-// that, playSends fills the receiver's list of remembered IDs.
+// playSends sends events to one instance. For each of them, the instance sends an event to another instance. First,
+// playSends fills the receiver's list of remembered IDs.
 func (w *world) playSends(n int) {
 	const sender, receiver = "tally/1", "tally/2"
 	events := w.fill(effectTextBytes, sender, receiver)

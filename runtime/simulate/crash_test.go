@@ -200,7 +200,7 @@ func checkServices(w *world, fault string) {
 	}
 }
 
-// owing returns the number of effects that a record owes. An outbox that its event performs does not count.
+// owing returns the number of effects that a record owes. An outbox that the last event performs does not count.
 func owing(record instances.Record) int {
 	if !record.Owes() {
 		return 0

@@ -21,8 +21,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// director lets the calls of a simulation reach AWS one at a time. Its seed decides the order and the faults:
-// whenever every goroutine of the bubble waits, it picks one pending call and its fault. So a seed repeats a run.
+// director lets the calls of a simulation reach AWS one at a time. Its seed decides the order and the faults: whenever
+// all goroutines of the bubble wait, it picks one pending call and its fault. So the same seed repeats a run.
 type director struct {
 	cloud *awslocal.Cloud
 	// onCall is called for each call that took effect.
@@ -43,7 +43,7 @@ type director struct {
 	// parks reports for each process whether its last call parked a message.
 	parks map[string]bool
 	// deliveredLeft was the number of remaining faults when the first batch at deliveredAt arrived. All batches of that
-	// instant use this number, because the order of the pollers within it is random.
+	// instant use this number, because the order of the pollers within an instant is random.
 	deliveredAt   time.Time
 	deliveredLeft int
 	dead          map[string]bool
@@ -238,7 +238,7 @@ func (d *director) count(kind fault, call *pendingCall) {
 	d.faults++
 }
 
-// tally counts a kind if it hit.
+// tally counts a fault of the kind if `hit` is true.
 func (d *director) tally(kind string, hit bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -356,7 +356,7 @@ func (d *director) ofStatusChange(change awslocal.StatusChange) awslocal.StatusC
 	defer d.mu.Unlock()
 	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(change.Name, change.Status, d.rate)), 4))
 	if d.left <= 0 || rng.Float64() >= 3*d.rate {
-		// Executions are long, and the run may have no faults left when they end. So some events get lost in any case.
+		// Executions last long, and the run may have no faults left when they end. So some events get lost in any case.
 		if d.rate == 0 || rng.IntN(20) > 0 {
 			return awslocal.StatusChangeFault{}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/infra/awslocal"
 )
 
-// How strains, conditions that last for a whole run, affect the calls of a simulation. See strain.
+// This file applies strains to calls. A strain is a condition that lasts for a whole run: see strain.
 
 // latencyMax is the longest latency of a call in a run with latencies.
 const latencyMax = 3 * time.Second

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The targets and actions of transitions in random charts.
+// This file draws the targets and actions of transitions in random charts.
 
 // target draws a target state, or none.
 func (d *drawer) target() string {

@@ -13,9 +13,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The random charts of a simulation. A seed draws charts that use every feature with effects outside an instance, but
-// that never run endlessly. A chart's actions leave a trace in its context, so instances with equal contexts have taken
-// the same path.
+// This file draws random charts from a seed. They use every feature with effects outside an instance, but never run
+// endlessly. A chart's actions leave a trace in its context, so instances with equal contexts have taken the same path.
 
 type (
 	chartState  = statechart.State[trail]
@@ -27,7 +26,7 @@ type (
 
 // trail is the context of a drawn chart.
 type trail struct {
-	// Digest is a digest of all actions in order, and Count their number.
+	// Digest is a digest of all actions in order, and Count is their number.
 	Digest string `json:"digest"`
 	Count  int    `json:"count"`
 	// Timers, Sends and Kids count actions that are limited because they could be endless. Depth counts the
@@ -36,7 +35,7 @@ type trail struct {
 	Sends  int `json:"sends"`
 	Kids   int `json:"kids"`
 	Depth  int `json:"depth"`
-	// Migrated is one more than the Count at the migration; 0 if there was none.
+	// Migrated is one more than the Count at the migration; 0 if there was no migration.
 	Migrated int `json:"migrated,omitempty"`
 	// Latest means that the instance is on the new version.
 	Latest bool `json:"latest,omitempty"`
@@ -120,11 +119,11 @@ type drawer struct {
 	paths, all []string
 	// dropped are the services that the new version removes. In their states, the new version waits for events.
 	dropped []string
-	// preceded are the paths of the states in which the new version puts a service before the others. Their default IDs
-	// change.
+	// preceded are the paths of the states in which the new version puts a service before the others. This changes the
+	// default IDs of the others.
 	preceded []string
-	// retreats maps the path of a state with services to a sibling state. A new version may make the instances in the
-	// first state wait in the second.
+	// retreats maps the path of a state with services to a sibling state. A new version may make the instances in such
+	// a state wait in the sibling.
 	retreats map[string]string
 }
 
@@ -260,8 +259,8 @@ func join(parent, id string) string {
 	return parent + "." + id
 }
 
-// retreat records, for each state with a service, where its instances could wait in the new version. They could wait in
-// the first of the given states, if that state has no substates.
+// retreat records where the instances in a state with a service could wait in the new version. This is the first of the
+// given states, if it has no substates.
 func (d *drawer) retreat(parent string, states []chartState) {
 	for _, s := range states {
 		if len(states[0].States) == 0 && (len(s.Invoke) > 0 || isSequence(s)) {

@@ -6,7 +6,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The children of random charts: instances of another drawn machine, which may have children too.
+// This file draws the children of random charts. They are instances of another drawn machine, and may have children.
 
 type chartChild = statechart.Child[trail]
 

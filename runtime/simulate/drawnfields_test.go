@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// A drawn machine with two builds of one version. The new build stores fields that the old build does not know.
+// This file draws a machine with two builds of one version. The new build stores fields unknown to the old build.
 
 const fieldsMachine = "fields"
 
@@ -30,7 +30,7 @@ type Shelf[E any] struct {
 	Named  map[string]E `json:"named,omitempty"`
 }
 
-// The contexts of the builds. The new build stores a gift in one of three places, which the serial decides.
+// The contexts of the builds. The serial decides in which of three places the new build stores a gift.
 type (
 	oldEntry struct {
 		Serial string `json:"serial"`

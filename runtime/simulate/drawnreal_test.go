@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The shipped machines in a simulation, in addition to the drawn ones.
+// This file adds the shipped machines to a simulation, beside the drawn machines.
 
 // realMachine is a shipped machine, with the events of its instances.
 type realMachine struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The workflows that drawn charts start.
+// This file defines the workflows that drawn charts start.
 
 // flowEnded is the event that reports the end of a workflow to its chart.
 const flowEnded = "flow.ended"
@@ -18,7 +18,7 @@ const flowARN = "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + "
 // flows maps the names that charts use for workflows to state machines. The state machine `ghost` does not exist.
 var flows = map[string]string{"flow": flowARN + "flow", "ghost": flowARN + "ghost"}
 
-// flow ends as its input says: immediately, after a while, with an error, or only at its timeout.
+// flow ends immediately, after a while, with an error, or only at its timeout, depending on its input.
 const flow = `{"StartAt": "How", "TimeoutSeconds": 1800, "States": {
 	"How": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "slow", "Next": "Slow"}, {"Variable": "$.how", "StringEquals": "bad", "Next": "Bad"},
 		{"Variable": "$.how", "StringEquals": "later", "Next": "Later"}], "Default": "Done"},

@@ -92,7 +92,7 @@ func (w *world) enrich(instance, subject string) (execution string) {
 	return w.startWorkflow("enrich.asl.json", strings.ReplaceAll(instance, "/", "-"), instance, map[string]string{"subject": subject, "reference": "demo-7"})
 }
 
-// TestAWorkflowWaitsForACallback plays every end of the wait.
+// TestAWorkflowWaitsForACallback plays every way in which the wait can end.
 func TestAWorkflowWaitsForACallback(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -241,8 +241,8 @@ func TestACallbackBeforeTheJobIsStoredIsNotLost(t *testing.T) {
 	})
 }
 
-// TestNothingRunsWhileAWorkflowWaits counts the calls during a wait. It stops shortly before the wait ends, when
-// EventBridge Scheduler sends the timer to the delay queue.
+// TestNothingRunsWhileAWorkflowWaits counts the calls during a wait. It stops shortly before the wait ends, because
+// EventBridge Scheduler then sends the timer to the delay queue.
 func TestNothingRunsWhileAWorkflowWaits(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {

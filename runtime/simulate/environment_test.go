@@ -31,7 +31,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// The processes of a simulation.
+// This file starts the processes of a simulation.
 
 // historyMax keeps the whole history of each instance in a simulation.
 const historyMax = 100_000
@@ -133,7 +133,7 @@ func (s *simulation) forwarder(process string, now func() time.Time) lambda.Hand
 	return lambda.NewHandler(sqsqueue.EachHandler(slog.New(slog.DiscardHandler), forwarder.Forward))
 }
 
-// executions starts a process of the function that receives the ends of executions.
+// executions starts a process of the function that receives the events about ended executions.
 func (s *simulation) executions(process string, _ func() time.Time) lambda.Handler {
 	config := s.by("executions", process)
 	queue := sqsqueue.New(sqs.NewFromConfig(config), s.queueURLs[0], "")
@@ -162,8 +162,8 @@ type environment struct {
 	died    chan struct{}
 }
 
-// outdated reports whether an environment gets no more work because it started before the last deployment was complete. A
-// deployment takes a minute, in which environments of both versions start.
+// outdated reports whether an environment gets no more work because it started before the last deployment was complete.
+// A deployment takes a minute. In that minute, environments of both versions start.
 func (s *simulation) outdated(e *environment) bool {
 	return s.deployments(time.Minute, time.Now()) > s.deployments(time.Minute, e.begun)
 }

@@ -48,7 +48,7 @@ func reporting() durable.Machine {
 const (
 	reporting1 = "reporting/1"
 	reportARN  = "arn:aws:states:" + awslocal.Region + ":" + awslocal.Account + ":stateMachine:report-writer"
-	// writeReport ends as its input says: after ten seconds, or only at its timeout of half an hour.
+	// writeReport ends after ten seconds, or only at its timeout of half an hour, depending on its input.
 	writeReport = `{"StartAt": "How", "TimeoutSeconds": 1800, "States": {
 		"How": {"Type": "Choice", "Choices": [{"Variable": "$.how", "StringEquals": "slow", "Next": "Slow"}], "Default": "Write"},
 		"Slow": {"Type": "Wait", "Seconds": 86400, "Next": "Written"},
@@ -107,7 +107,7 @@ func written(end string) string {
 	return "[written] [" + end + "], left: 0 executions, 0 effects, <nil>, ignored 0, parked 0"
 }
 
-// TestAChartReceivesTheEndOfItsWorkflow plays the possible ends of an execution.
+// TestAChartReceivesTheEndOfItsWorkflow plays each way in which an execution can end.
 func TestAChartReceivesTheEndOfItsWorkflow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

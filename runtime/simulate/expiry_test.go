@@ -2,7 +2,7 @@ package simulate_test
 
 import "strings"
 
-// The ledger's record of items that TTL deletes.
+// In this file, the ledger records the items that TTL deletes.
 
 // recordDeletion records that the item of an instance is deleted, and returns how many effects it still had. The
 // caller holds l.mu.

@@ -24,9 +24,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// One instance receives hotEvents events, and applies hotApplied of them a second. Meanwhile, hotOthers other instances get 20
-// events a second. SQS looks for their events in the first hotScan messages. With -short, hotScale divides the numbers of
-// messages and the times.
+// One instance receives hotEvents events, and applies hotApplied of them a second. Meanwhile, hotOthers other instances
+// together get 20 events a second. SQS looks for their events in the first hotScan messages. With -short, hotScale
+// divides the numbers of messages and the times.
 const (
 	hotEvents  = 200_000
 	hotScan    = 120_000
@@ -49,17 +49,17 @@ func hotScale() int {
 // hotCase is a way to handle the hot instance, and its effect on the other instances.
 type hotCase struct {
 	name string
-	// stands begins with all events of the hot instance in the queue. Otherwise, they arrive at hotRate.
+	// stands means that all events of the hot instance are in the queue at the start. Otherwise, they arrive at hotRate.
 	stands bool
 	// rate is the number of events a second that the sender posts to the hot instance.
 	rate   int
 	ageMax time.Duration
-	// moves moves the hot instance to a lane of its own: at once if the backlog stands, or else at the alarm Backlog.
+	// moves means that the hot instance moves to its own lane, at once if the backlog stands, else at the alarm Backlog.
 	moves bool
-	// wait is how long the others wait: the longest delay of one of their events, or the time until the last delayed one if the
-	// backlog stands.
+	// wait is the longest delay of an event of the other instances. If the backlog stands, it is the time until the
+	// last delayed event.
 	wait time.Duration
-	// applied is the number of events that the hot instance applies in a standing backlog until then.
+	// applied is the number of events that the hot instance applies within `wait`, if the backlog stands.
 	applied, refused int
 }
 
@@ -93,7 +93,7 @@ func TestAHotInstanceBlocksTheOthersUnlessItIsRefusedOrMoved(t *testing.T) {
 	if limit.wait > time.Second || limit.refused == 0 || alarm.wait > time.Second {
 		t.Errorf("want the others to wait for a second at most, got %v with a limit, and %v with a lane", limit.wait, alarm.wait)
 	}
-	// The present lane must apply the events beyond the horizon, and those that the sender adds to it.
+	// The present lane must apply the events beyond the horizon, and the events that the sender adds to the lane.
 	beyond := (hotEvents - hotScan) / hotScale()
 	if moved.applied < beyond || moved.applied > beyond*11/10 || left.applied < beyond*9/5 {
 		t.Errorf("want %d events applied before the others go on, or almost twice as many without a move, got %d and %d", beyond, moved.applied, left.applied)
@@ -174,14 +174,14 @@ func isClosed(ended chan struct{}) bool {
 // crowd is a world with a hot instance and others.
 type crowd struct {
 	*world
-	// alarm is closed once the consumer finds the hot instance behind, as for the alarm Backlog.
+	// alarm is closed once the consumer finds that the hot instance is behind, as for the alarm Backlog.
 	alarm chan struct{}
 
 	mu sync.Mutex
 	// sent counts the events that were sent to the others. `hot` and `others` count the applied events.
 	sent, hot, others int
-	// delayMax is the longest time from the sending of an event of the others to its commit. lateAt is the commit of the last
-	// one that took more than a second, and lateHot is the value of `hot` then.
+	// delayMax is the longest time from sending an event to the others until its commit. lateAt is the commit of the
+	// last event that took more than a second. lateHot is the value of `hot` at that commit.
 	delayMax time.Duration
 	lateAt   time.Time
 	lateHot  int
@@ -248,8 +248,8 @@ func (c *crowd) sendToOthers(ended chan struct{}) {
 	}
 }
 
-// flood posts events to the hot instance at a rate until `more` returns false, and ignores refusals. It returns the number of
-// refused requests.
+// flood posts events to the hot instance at a rate until `more` returns false, and ignores refusals. It returns the
+// number of refused requests.
 func (c *crowd) flood(rate int, more func(posted int) bool) (refused int) {
 	c.t.Helper()
 	for posted := 0; more(posted); {

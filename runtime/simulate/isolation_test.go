@@ -188,7 +188,7 @@ var troubles = map[string]trouble{
 }
 
 // TestAFailingInstanceDelaysNoOther runs good instances with and without the bad instance, and compares their latencies
-// event by event. The latencies are equal to the nanosecond: each event is stored after its own read and write.
+// event by event. The latencies are identical to the nanosecond: each event is stored after its own read and write.
 func TestAFailingInstanceDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	quiet := latencies{}

@@ -20,10 +20,10 @@ import (
 // realJob is the only job in GitHub's examples with webhooks for its whole life.
 const realJob = "job/run-2202229078-job-289782451"
 
-// exampleLabels are the labels of that job, and of every queued job in the examples.
+// exampleLabels are the labels of realJob, and of every queued job in the examples.
 var exampleLabels = []string{"ubuntu-latest"}
 
-// realWebhooks returns that job's payloads, by status or, once completed, by conclusion.
+// realWebhooks returns the payloads of realJob, by status, or by conclusion for the completed job.
 func realWebhooks(t *testing.T) map[string]json.RawMessage {
 	t.Helper()
 	payloads := map[string]json.RawMessage{}
@@ -304,8 +304,8 @@ func TestTwoRelaunchingWorkflowsLaunchOneRunner(t *testing.T) {
 	})
 }
 
-// TestARelaunchSurvivesAFaultAtEveryCall plays the life of a job whose first runner never picks it up. It repeats that
-// with each kind of fault at each AWS call of consumer and forwarder.
+// TestARelaunchSurvivesAFaultAtEveryCall plays the life of a job whose first runner never picks it up. It repeats the
+// job with each kind of fault at each AWS call of consumer and forwarder.
 func TestARelaunchSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	config := job.Config{PickUpTimeout: time.Hour}

@@ -9,13 +9,13 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The services of a simulation.
+// This file defines the services of a simulation.
 
 // serviceKind is the behaviour of a service.
 type serviceKind int
 
 const (
-	// isSlow takes longer than most calls to AWS. Kind 0 succeeds at once.
+	// isSlow takes longer than most calls to AWS. A service of kind 0 succeeds at once.
 	isSlow serviceKind = 1 + iota
 	// flaky fails in the first two attempts.
 	flaky

@@ -48,8 +48,8 @@ func writing(service func(n int)) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// TestAnInstanceMovesBetweenLanesUnderLoad sends events to instances while an operator moves them between three lanes, and
-// one call of AWS fails. Each event is applied once, in order.
+// TestAnInstanceMovesBetweenLanesUnderLoad sends events to instances while an operator moves the instances between
+// three lanes, and one AWS call fails. Each event is applied once, in order.
 func TestAnInstanceMovesBetweenLanesUnderLoad(t *testing.T) {
 	t.Parallel()
 	names := []string{"diary/a", "diary/b"}
@@ -125,9 +125,9 @@ func numbersOf(t *testing.T, record instances.Record) []int {
 	return snapshot.Context.Numbers
 }
 
-// TestANoisyTenantDelaysOnlyItsOwnLane sends the events of 1,000 tenants to a consumer of 10 slots, in which each event takes
-// 300 ms. One tenant imports 100 times as many events as the others. With a lane of its own, the 99th percentile of the
-// others' delays is at most 1.2 times the one without that tenant.
+// TestANoisyTenantDelaysOnlyItsOwnLane sends the events of 1,000 tenants to a consumer of 10 slots, in which each event
+// takes 300 ms. One tenant imports 100 times as many events as the others. If this tenant has its own lane, the 99th
+// percentile of the others' delays is at most 1.2 times the value without the tenant.
 func TestANoisyTenantDelaysOnlyItsOwnLane(t *testing.T) {
 	t.Parallel()
 	const tenants, each, noisy, slots = 1000, 2, 200, 10
@@ -176,7 +176,7 @@ func TestANoisyTenantDelaysOnlyItsOwnLane(t *testing.T) {
 	}
 }
 
-// delaysIn runs a world whose chart works for the given time with each event. It collects the delays of the events with a
+// delaysIn runs a world whose chart works on each event for the given time. It collects the delays of the events with a
 // positive number. The number is the time at which the event was sent.
 func delaysIn(t *testing.T, o options, test func(w *world, delays func() []time.Duration), work time.Duration) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestADeadProcessFreesItsInstancesWithinTheLease runs a service of ten minutes whose first call kills its process after
+// TestADeadProcessFreesItsInstancesWithinTheLease runs a ten-minute service whose first call kills its process after
 // five minutes. The queue's visibility timeout is the one that the construct sets for a function timeout of 15 minutes.
 // The events of both instances of the batch reach another process within 30 seconds.
 func TestADeadProcessFreesItsInstancesWithinTheLease(t *testing.T) {

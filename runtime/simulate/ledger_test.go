@@ -30,7 +30,7 @@ type ledger struct {
 	abandoned map[string]bool
 	// answered holds the tokens of all answers ever stored.
 	answered map[string]bool
-	// parkings holds the deduplication IDs of the parkings that commits asked for.
+	// parkings holds the deduplication IDs under which commits asked to park messages.
 	parkings map[string]bool
 	// failed holds the derived IDs of effects that were dropped.
 	failed map[string]bool
@@ -59,7 +59,7 @@ type stored struct {
 	revision int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
 	expireAt int64
-	// owed is how many effects and answers to tasks the item still has to perform, in the ledger's view.
+	// owed is the ledger's count of the effects and task answers that the item still has to perform.
 	owed int
 	// deniedSince is the time of the first denial of an effect in the outbox; zero if there was none.
 	deniedSince time.Time

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The ledger's record of aliases.
+// In this file, the ledger records aliases.
 
 // tenure is a period in which an instance has an alias. A zero end means that the instance still has the alias.
 type tenure struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// How the ledger reads the calls that took effect.
+// In this file, the ledger reads the calls that took effect.
 
 // recordCall records a call that took effect. It checks that no effect comes before its commit.
 func (s *simulation) recordCall(call takenCall) {
@@ -182,7 +182,7 @@ func (v textAttribute) time() time.Time {
 	return at
 }
 
-// answers counts the tasks whose stored answers have not been given.
+// answers counts the stored answers that have not been given to their tasks.
 func (v tokensAttribute) answers() (n int) {
 	for _, token := range v.L {
 		if token.M.Answer != nil {
@@ -268,7 +268,7 @@ func (l *ledger) hasItem(name string, now time.Time) bool {
 	return ok && (item.expireAt == 0 || item.expireAt > now.Unix())
 }
 
-// shortened returns the ID in the form that is used as a deduplication ID.
+// shortened returns the form of the ID that serves as a deduplication ID.
 func shortened(id string) string {
 	if len(id) <= 128 {
 		return id

@@ -11,9 +11,9 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// TestAnAnswerWithALostResponseIsLookedUp loses the response to the first try of every success in each workflow of
-// infra/workflows. The second try finds that the task is over, and the execution's history shows that this answer ended
-// the task.
+// TestAnAnswerWithALostResponseIsLookedUp loses the response to the first try of every SendTaskSuccess in each workflow
+// of infra/workflows. The second try finds that the task is over, and the execution's history shows that this answer
+// ended the task.
 func TestAnAnswerWithALostResponseIsLookedUp(t *testing.T) {
 	t.Parallel()
 	p := &plant{jobTakes: time.Hour, status: pipeline.JobSucceeded}

@@ -204,8 +204,8 @@ type head struct {
 	} `json:"$task"`
 }
 
-// examine decides whether a message is applied, skipped, or parked for a reason, as the table in docs/guarantees.md
-// says.
+// examine decides whether a message is applied, skipped, or parked for a reason, according to the table in
+// docs/guarantees.md.
 func (r *replay) examine(message accepted) (event statechart.Event, skip bool, reason error) {
 	var head head
 	if err := json.Unmarshal([]byte(message.body), &head); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The part of the sequential model about parents and children.
+// This file adds parents and children to the sequential model.
 
 // familyHead is the part of a message between parent and child that the model uses.
 type familyHead struct {
@@ -77,7 +77,7 @@ func (r *replay) stopAtStart() error {
 	return nil
 }
 
-// checkAddressee returns the reason if an event does not reach the instance; nil if it does.
+// checkAddressee returns the reason why an event does not reach the instance, or nil if it does.
 func (r *replay) checkAddressee(message accepted) error {
 	if strings.Contains(message.body, `"$parent"`) && !r.isChildOf(readFamily(message.body).Parent) {
 		return errors.New("the child does not exist")
@@ -85,8 +85,8 @@ func (r *replay) checkAddressee(message accepted) error {
 	return r.checkBegins(readFamily(message.body).Type)
 }
 
-// checkBegins returns the reason if an event does not start an instance; nil if the instance exists or the event starts
-// it.
+// checkBegins returns the reason why an event does not start an instance, or nil if the instance exists or the event
+// starts it.
 func (r *replay) checkBegins(typ string) error {
 	if r.instance != nil {
 		return nil
@@ -187,8 +187,8 @@ func (s *simulation) output(name string) json.RawMessage {
 	return snapshot.Output
 }
 
-// commitWithin is more time than the commit of any step takes. A process may freeze again each time it continues, as
-// often as a run has faults. commitWithin is much shorter than operatorsRound, the interval at which an operator
+// commitWithin is longer than any step takes to commit. A process may freeze again each time it continues, up to once
+// for each fault of the run. commitWithin is much shorter than operatorsRound, the interval at which an operator
 // resends messages that a queue gave up on.
 const commitWithin = 2 * time.Hour
 

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// The checks of fields that one build does not know. They do not use the charts, so that a defect of the charts cannot
-// hide in the model.
+// This file checks fields that one build does not know. The checks do not use the charts, so a defect in the charts
+// cannot hide in the model.
 
 // shelved is the state of an instance of the machine with two builds, as its last commit stored it.
 type shelved struct {
@@ -55,8 +55,8 @@ func shelvedIn(snapshot json.RawMessage) (s shelved, err error) {
 	return s, nil
 }
 
-// recordFields checks a commit of the machine with two builds. No stored gift may change, a new one must be the sent one,
-// and a deferred event must have all its keys. The caller holds the ledger's lock.
+// recordFields checks a commit of the machine with two builds. No stored gift may change, a new gift must equal the
+// sent gift, and a deferred event must have all its keys. The caller holds the ledger's lock.
 func (s *simulation) recordFields(call takenCall, record instances.Record) {
 	name := record.Instance.String()
 	build, was := s.ledger.builds[call.process], s.ledger.shelved[name]
@@ -121,8 +121,8 @@ func withoutID(body string) json.RawMessage {
 	return text
 }
 
-// switchBuild makes the model continue with the build that took the next step, or with the new build if a message was
-// parked: it accepts fewer events.
+// switchBuild makes the model continue with the build that took the next step. If a message was parked, that is the new
+// build, which accepts fewer events.
 func (r *replay) switchBuild(isParked bool) error {
 	versions := r.simulation.versions[r.machine.ID()]
 	if r.machine.ID() != fieldsMachine {

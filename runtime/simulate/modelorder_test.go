@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// The order in which the sequential model takes the messages of several queues.
+// This file finds the order in which the sequential model takes the messages of several queues.
 
 // linearize tries the remaining messages in every order that the queues allow, until one order agrees with the history.
 // Its error shows where the longest attempt differs from the history.
@@ -251,7 +251,7 @@ func (r *replay) restored(snapshot json.RawMessage) durable.Instance {
 	return limited(instance)
 }
 
-// limited gives the instance the limit on snapshots that the loop gives it.
+// limited sets the same limit on the instance's snapshots as the loop does.
 func limited(instance durable.Instance) durable.Instance {
 	instance.(interface{ Limit(int) }).Limit(snapshotBytesMax)
 	return instance
@@ -295,7 +295,7 @@ func (r *replay) remember(id string, message accepted) {
 }
 
 // mayHaveForgotten reports whether a message duplicates an event that was applied so long ago that the instance may not
-// recognise it. Sends of instances are always recognised, except if an operator resent them.
+// recognise the message. Sends of instances are always recognised, except if an operator resent them.
 func (r *replay) mayHaveForgotten(message accepted) bool {
 	id := cmp.Or(message.head().ID, message.place())
 	if message.isSend() && !message.redriven || !r.seen[id] {

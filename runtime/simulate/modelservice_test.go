@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The part of the sequential model about services.
+// This file adds services to the sequential model.
 
 // settle applies the results and timeouts of services from the history.
 func (r *replay) settle() error {

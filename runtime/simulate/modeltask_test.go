@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The part of the sequential model about waiting tasks.
+// This file adds waiting tasks to the sequential model.
 
 // wait is the model's state of a waiting task.
 type wait struct {
@@ -62,8 +62,8 @@ func (r *replay) parkTask(message accepted) {
 	}
 }
 
-// abandonTask records a task whose message the queue gave up on. The loop fails a task before it parks the task's message.
-// If the parking failed, the task has failed although nothing was parked.
+// abandonTask records a task whose message the queue gave up on. The loop fails a task before it parks the task's
+// message. If the parking fails, the task has failed although nothing was parked.
 func (r *replay) abandonTask(message accepted) {
 	if message.head().Type != durable.WaitEvent {
 		return

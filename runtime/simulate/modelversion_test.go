@@ -10,7 +10,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The part of the sequential model about versions.
+// This file adds versions to the sequential model.
 
 // versionOf is the part of a snapshot about its version and migration.
 type versionOf struct {
@@ -108,7 +108,7 @@ func (r *replay) mustReplay() bool {
 	return err == nil && handled
 }
 
-// isPeriodic reports whether the loop repeats messages of the type. Such a message overtakes nothing if it takes no step.
+// isPeriodic reports whether the loop repeats messages of the type. A message that takes no step overtakes nothing.
 func isPeriodic(typ string) bool {
 	return typ == "settle.token" || typ == "settle.execution" || typ == "settle.child"
 }

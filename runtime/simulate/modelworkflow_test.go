@@ -13,7 +13,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The part of the sequential model about workflows that charts start.
+// This file adds workflows that charts start to the sequential model.
 
 // nameEnd returns the suffix of an execution's name: a hash of the derived ID of the effect that requests the
 // execution.

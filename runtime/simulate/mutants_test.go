@@ -219,7 +219,7 @@ var mutants = []mutant{
 		`	case errors.Is(err, errAbandoned), isChartError`, `	case errors.Is(err, errAbandoned), errors.Is(err, statechart.ErrUnreadable), isChartError`},
 }
 
-// mutantStrains are the strains of all runs that look for a defect, by the defect's name. For other defects, the
+// mutantStrains maps the name of a defect to the strains of all runs that look for this defect. For other defects, the
 // seeds draw the strains.
 var mutantStrains = map[string]string{
 	"a history that lags decides":                "lagging reads",

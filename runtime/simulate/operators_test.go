@@ -113,7 +113,7 @@ func (s *simulation) tryCommand(ctx context.Context, o *operations.Operator, id 
 		_, err = o.Wake(ctx, record)
 		return true, err
 	}
-	// The consumers here have a lower limit on snapshots than the command knows.
+	// The consumers here have a lower limit on snapshots than the command assumes.
 	if after, _, err := durable.Operate(o.Machines, record, one.Operation); err != nil || record.Revision == 0 || len(after.Snapshot) > snapshotBytesMax {
 		return false, err
 	}
@@ -189,8 +189,8 @@ func (r *replay) operate() (err error) {
 	return nil
 }
 
-// recalled returns the record that the model compares with an instance. For a forgotten instance, it is the record before
-// the forget, with the whole history.
+// recalled returns the record that the model compares with an instance. For a forgotten instance, this is the record
+// before the forget, with the whole history.
 func (s *simulation) recalled(stored instances.Record) instances.Record {
 	if !stored.Forgotten {
 		return stored
@@ -229,7 +229,7 @@ func (r *replay) forget(one *operated) error {
 	return nil
 }
 
-// errorOfEnd returns the error with which an instance that ends fails its waiting tasks.
+// errorOfEnd returns the error with which an ending instance fails its waiting tasks.
 func (r *replay) errorOfEnd() string {
 	if r.isStopped {
 		return durable.ErrorStopped

@@ -27,7 +27,7 @@ type plant struct {
 	// dataAfter is the time at which the data is ready, and triggerAfter is the time from which jobs can be started.
 	// Both count from `began`.
 	dataAfter, triggerAfter time.Duration
-	// jobTakes is the running time of the job, and `status` is its end.
+	// jobTakes is the running time of the job, and `status` is its final status.
 	jobTakes time.Duration
 	status   pipeline.JobStatus
 	// evaluateErr and publishErr are the errors of the calls.
@@ -138,7 +138,7 @@ func (w *world) startPipeline(name, deadline string) (execution string) {
 	return *started.ExecutionArn
 }
 
-// TestAPipelineEndsInManyWays plays each end of a pipeline that a workflow starts and waits for.
+// TestAPipelineEndsInManyWays plays each way in which a pipeline can end. A workflow starts it and waits.
 func TestAPipelineEndsInManyWays(t *testing.T) {
 	t.Parallel()
 	hours := func(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }
@@ -247,7 +247,7 @@ func TestTwoWorkflowsWaitForOneRun(t *testing.T) {
 }
 
 // TestAPipelineSurvivesAFaultAtEveryCall plays a pipeline whose data is late and whose job is hard to start. The job
-// ends after the warning. The test repeats that with each kind of fault at each AWS call.
+// ends after the warning. The test repeats the pipeline with each kind of fault at each AWS call.
 func TestAPipelineSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(t *testing.T, hit *faults) (got string) {

@@ -24,8 +24,8 @@ type plan struct {
 	// stay hosted; otherwise instances are migrated.
 	deploy  time.Duration
 	besides bool
-	// rollBack is when the first versions are deployed again after the deployment; 0 means never. The old build cannot read
-	// instances that the new one has stored. After `outage`, the new versions are deployed again.
+	// rollBack is when the first versions are deployed again after the deployment; 0 means never. The old build cannot
+	// read instances that the new build has stored. After `outage`, the new versions are deployed again.
 	rollBack, outage time.Duration
 	// atWork deploys the new versions earlier, if an instance cannot settle because a service killed its process twice.
 	atWork    bool

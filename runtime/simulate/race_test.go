@@ -59,8 +59,8 @@ func (w *world) startWaiting(instance string, withTimeout bool) (execution strin
 }
 
 // TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired makes a chart answer a task just before, at and just after the
-// task's timeout of a minute. It repeats that with every fault at every call. Either the task succeeds and the chart
-// receives nothing, or the task times out and the chart receives one report of the timeout.
+// task's timeout of a minute. It repeats each case with every fault at every call. Either the task succeeds and the
+// chart receives nothing, or the task times out and the chart receives one report of the timeout.
 func TestAnAnswerNearTheTimeoutIsEitherGivenOrExpired(t *testing.T) {
 	t.Parallel()
 	for _, withTimeout := range []bool{true, false} {

@@ -45,8 +45,8 @@ func (r refuser) Do(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
 }
 
-// doBatch sends the entries of a batch except the refused ones, and reports those as failed. See SQS API Reference,
-// SendMessageBatch: "the request can result in a combination of successful and unsuccessful actions".
+// doBatch sends the entries of a batch except the refused ones, and reports the refused entries as failed. See SQS API
+// Reference, SendMessageBatch: "the request can result in a combination of successful and unsuccessful actions".
 func (r refuser) doBatch(request *http.Request, body []byte) (*http.Response, error) {
 	var batch struct {
 		QueueURL string `json:"QueueUrl"`
@@ -179,7 +179,7 @@ func (w *world) loseDelayQueue() {
 	})
 }
 
-// TestAPermanentlyFailedEffectBlocksNothing makes AWS refuse an effect in each permanent way.
+// TestAPermanentlyFailedEffectBlocksNothing makes AWS refuse an effect permanently, in each possible way.
 func TestAPermanentlyFailedEffectBlocksNothing(t *testing.T) {
 	t.Parallel()
 	toSecond := func(operation, body string) string {

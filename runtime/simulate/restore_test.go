@@ -32,8 +32,8 @@ type restored struct {
 	watermark map[string]string
 	// steps is the step count after rearming; 0 if rearming changed nothing.
 	steps int64
-	// undone contains the derived IDs of all effects that were stored before the restore, except those that the
-	// backup's outbox has. They may or may not have been performed, and no later send may use one of their IDs.
+	// undone contains the derived IDs of all effects that were stored before the restore, except the effects in the
+	// backup's outbox. The undone effects may or may not have been performed. No later send may use one of their IDs.
 	undone map[string]bool
 	// pending contains the derived IDs of the backup's outbox.
 	pending map[string]bool
@@ -209,7 +209,7 @@ func (l *ledger) isParkedBefore(instance string, effect statechart.Effect) bool 
 }
 
 // isOvertaken reports whether a send from the outbox of a restored sender counts as a duplicate: see docs/backups.md.
-// The send is a duplicate if the receiver has already applied a later send of this sender, which the restore undid.
+// The send is a duplicate if the receiver has already applied a later send of this sender that the restore undid.
 func (r *replay) isOvertaken(message accepted) bool {
 	l := &r.simulation.ledger
 	l.mu.Lock()

@@ -33,11 +33,11 @@ var (
 // unneeded are the template's permissions that no test of this package needs. TestMain fails for any other unused
 // permission: remove it, or test its use reliably.
 var unneeded = []string{
-	// The machines of these tests emit no events. The tests of runtime/host have one that does.
+	// The machines of these tests emit no events. The tests of runtime/host have a machine that does.
 	"consumer: events:PutEvents on arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:event-bus/${EventBus}",
 	// functions/objects parks messages that are not uploads. The function's own test covers this permission.
 	"objects: sqs:SendMessage on ${DeadLetterQueue.Arn}",
-	// Lambda puts failed messages there, with the function's role.
+	// Lambda sends failed messages to this queue with the function's role.
 	"objects: sqs:SendMessage on ${ObjectsDeadLetterQueue.Arn}",
 	// No world here runs the tokentask function. The function's own test and the tests of cmd/settle/internal/stack
 	// cover this permission.

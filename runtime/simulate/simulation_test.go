@@ -252,8 +252,8 @@ func (s *simulation) host() {
 	s.deployAt = time.Now().Add(s.plan.deploy)
 }
 
-// deployments returns how many deployments were more than a period before the given time: 1 for the new versions, 2 for
-// the rollback, 3 for the new versions again.
+// deployments returns how many deployments happened more than `period` before the time `at`: 1 for the new versions, 2
+// for the rollback, 3 for the new versions again.
 func (s *simulation) deployments(period time.Duration, at time.Time) (count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -269,8 +269,8 @@ func TestWorkflowsWaitLongerThanTheWindowButNotForever(t *testing.T) {
 }
 
 // TestAMonthSurvivesAFaultAtEveryCall plays a month with an execution that waits for each file. The sales file is
-// reported twice, before the warehouse file. The test repeats that with each kind of fault at each AWS call of consumer
-// and forwarder.
+// reported twice, before the warehouse file. The test repeats the month with each kind of fault at each AWS call of
+// consumer and forwarder.
 func TestAMonthSurvivesAFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	play := func(w *world, processor *files) string {

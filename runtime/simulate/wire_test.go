@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The path of a simulation's calls to AWS.
+// This file routes a simulation's calls to AWS.
 
 // takenCall is a call that took effect.
 type takenCall struct {

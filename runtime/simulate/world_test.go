@@ -71,8 +71,8 @@ type world struct {
 	batches int
 }
 
-// options tunes a world. The zero value is the world as in production, except that the SDK clients of the functions do
-// not retry.
+// options tunes a world. With the zero value, the world is as in production, except that the SDK clients of the
+// functions do not retry.
 type options struct {
 	faults *faults
 	// sdkRetries lets the SDK clients of consumer and forwarder retry failed calls, as in production.
@@ -81,8 +81,8 @@ type options struct {
 	more []durable.Machine
 	// job configures the machine job.
 	job job.Config
-	// workflows maps the names that charts use for workflows to state machines. If it is nil, charts start none, and no
-	// function receives the ends of executions.
+	// workflows maps the names that charts use for workflows to state machines. If it is nil, charts start no
+	// workflows, and no function receives the events about ended executions.
 	workflows map[string]string
 	// refuse returns the code of the AWS error with which a call of the consumer fails; empty means no error.
 	refuse func(operation, body string) (code string)
@@ -162,8 +162,8 @@ func (w *world) queue(client sqsqueue.Client, deadLetterURL string) *sqsqueue.Qu
 	return sqsqueue.New(client, w.queueURL, deadLetterURL).WithLanes(w.options.arnsOfLanes(), rules.Lane)
 }
 
-// statusChanges returns the name of the queue that receives the ends of executions. It is empty if no function receives
-// them.
+// statusChanges returns the name of the queue that receives the events about ended executions. It is empty if no
+// function receives these events.
 func (o options) statusChanges() string {
 	if o.workflows == nil {
 		return ""
@@ -309,7 +309,7 @@ func (w *world) forwarder(o options) awslocal.Invoker {
 	}, cloud: w.cloud}
 }
 
-// executions returns the Lambda function that receives the ends of executions. It starts again after each death.
+// executions returns the Lambda function for the events about ended executions. It starts again after each death.
 func (w *world) executions(o options) awslocal.Invoker {
 	return &mortal{name: "executions", faults: w.faults, start: func(client aws.HTTPClient) awslocal.Invoker {
 		config := w.by("executions", w.aws(client, o.sdkRetries))

@@ -112,7 +112,7 @@ func run(npm string, clients int, duration time.Duration, rounds, stored int) er
 }
 
 // printRates prints a row for each server. For each server other than awslocal, it also prints awslocal's rate divided
-// by the rate of this server.
+// by that server's rate.
 func printRates(servers []*server, measured map[*server]map[string][]float64) {
 	fmt.Printf("%-18s", "")
 	for _, w := range workloads {

@@ -24,7 +24,7 @@ type server struct {
 	ready time.Duration
 }
 
-// startTimeout limits how long an emulator may take to its first answer.
+// startTimeout limits the time until an emulator's first answer.
 const startTimeout = 2 * time.Minute
 
 // start runs a command that serves on the given port, and waits until it answers.

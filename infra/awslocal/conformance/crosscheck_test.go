@@ -44,8 +44,8 @@ var emulators = []emulator{
 }
 
 // TestCrosscheck runs the tests of the behaviours in real time against other emulators. It also runs them against
-// awslocal. If awslocal passes, the slowness of the tests does not explain another emulator's failures. Every
-// difference must be listed in differences, and every listed difference must occur.
+// awslocal. If awslocal passes, slow tests do not explain another emulator's failures. Every difference must be listed
+// in differences, and every listed difference must occur.
 func TestCrosscheck(t *testing.T) {
 	t.Parallel()
 	if !*crosscheck {

@@ -82,8 +82,8 @@ func wantNoSchedule(t *testing.T, what string, err error) {
 	wantAs(t, what, err, new(*types.ResourceNotFoundException))
 }
 
-// wantArrivals fails unless these messages arrive at the time `due`, and no other message arrives for a day. It
-// compares the group and the body of each message, separated by a space. In real time it waits only some seconds.
+// wantArrivals fails unless these messages arrive at the time `due`, and no other message arrives for a day. Each
+// message is given as its group and body, separated by a space. In real time it waits only some seconds.
 func (q queue) wantArrivals(due time.Time, all ...string) {
 	q.t.Helper()
 	var got []string

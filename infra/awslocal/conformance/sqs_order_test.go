@@ -38,7 +38,7 @@ func orderOneByOne(t *testing.T, w *world) {
 	wantBodies(t, q.receive(upTo(10)))
 }
 
-// wantNumbered fails unless bodies holds the group's messages with the numbers from 0 to each-1, in order.
+// wantNumbered fails unless bodies holds the group's messages numbered 0 to each-1, in order.
 func wantNumbered(t *testing.T, group string, each int, bodies []string) {
 	t.Helper()
 	var all []string

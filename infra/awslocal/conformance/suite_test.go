@@ -107,7 +107,7 @@ func (b behaviour) runAt(t *testing.T, endpoint string) {
 	b.test(t, at(t, endpoint))
 }
 
-// TestOverAConnection runs each behaviour whose field connection is set, over HTTP. The connections are in process and
+// TestOverAConnection runs over HTTP each behaviour with the field `connection` set. The connections are in process and
 // use virtual time.
 func TestOverAConnection(t *testing.T) {
 	t.Parallel()

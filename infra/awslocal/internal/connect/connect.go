@@ -11,8 +11,8 @@ import (
 )
 
 // Whole returns a transport that reads the whole request body before `next` sends the request. The SDK closes a body as
-// soon as there is a response. If http.Transport is still reading the body at that moment, it breaks the connection,
-// and the response fails.
+// soon as there is a response. If http.Transport is still reading the body then, the connection breaks and the response
+// fails.
 func Whole(next http.RoundTripper) http.RoundTripper { return whole{next} }
 
 type whole struct{ next http.RoundTripper }

@@ -52,8 +52,8 @@ type batch struct {
 // Ticket identifies a commit. Wait on the zero Ticket returns at once.
 type Ticket struct{ batch *batch }
 
-// Wait returns nil when this commit and all earlier commits are on disk. After an error they may or may not be on
-// disk.
+// Wait returns nil when this commit and all earlier commits are on disk. If it returns an error, they may or may not be
+// on disk.
 func (t Ticket) Wait() error {
 	if t.batch == nil {
 		return nil
@@ -62,8 +62,8 @@ func (t Ticket) Wait() error {
 	return t.batch.err
 }
 
-// Commit queues the changes for one transaction: after a crash, all of them or none exist. Commits are written in
-// order. If changes is empty, Commit returns a Ticket for the earlier commits.
+// Commit queues the changes for one transaction. After a crash, either all of them exist or none. Commits are written
+// in order. If changes is empty, Commit returns a Ticket for the earlier commits.
 //
 // The caller must not modify the changes afterwards. After a failed commit, all later commits fail.
 func (s *Store) Commit(changes []Change) Ticket {

@@ -1,6 +1,6 @@
-// Package dynamo models DynamoDB: its tables, operations and errors, without network and clock. It follows the API
-// reference and the developer guide of DynamoDB, version 2012-08-10. It rejects unsupported features with an error
-// that names them.
+// Package dynamo models DynamoDB: its tables, operations and errors, without a network or a clock. It follows the API
+// reference and the developer guide of DynamoDB, version 2012-08-10. It rejects unsupported features with an error that
+// names them.
 package dynamo
 
 import (

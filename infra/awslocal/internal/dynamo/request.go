@@ -15,9 +15,9 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// decode decodes a request into a struct with one field for each supported parameter. It rejects parameters without a
-// field, at any depth, by name. At the top level, names must match exactly, while encoding/json alone would ignore
-// their case.
+// decode decodes a request into a struct with one field for each supported parameter. It rejects a parameter without a
+// field, at any depth, and names it in the error. At the top level, names must match exactly. encoding/json alone would
+// ignore their case.
 func decode(body []byte, request any) *wire.Error {
 	if !utf8.Valid(body) {
 		return wire.Errorf("SerializationException", "The request is not valid UTF-8")

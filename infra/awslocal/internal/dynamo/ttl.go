@@ -10,8 +10,8 @@ import (
 )
 
 // TTLDelay is the time from an item's expiry, or from its last write if that is later, to its deletion. DelayTTL
-// overrides it. AWS deletes expired items within a few days. Readers can receive expired items, on AWS as here, so they
-// must check the expiry time themselves.
+// overrides it. AWS deletes expired items within a few days. On AWS and here, readers can receive expired items, so
+// they must check the expiry time themselves.
 const TTLDelay = time.Minute
 
 // ttlPast is the maximum age of an expiry time. Items that expired more than five years ago are not deleted (DynamoDB

@@ -26,7 +26,7 @@ type write struct {
 	condition *expression.Condition
 	// returnsOnFailure is set if the answer to a failed condition contains the item.
 	returnsOnFailure bool
-	// produce returns the new item from the old one. As argument and as result, nil stands for an absent item.
+	// produce computes the new item from the old item. A nil argument or result stands for an absent item.
 	produce func(old attribute.Map) (attribute.Map, *wire.Error)
 	// update is the update expression, or nil.
 	update *expression.Update

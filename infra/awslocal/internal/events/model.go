@@ -133,7 +133,7 @@ func busName(nameOrARN string) string {
 
 func busARN(name string) string { return arnPrefix + "event-bus/" + name }
 
-// ruleARN returns the ARN of a rule. It names the bus unless that is the default bus.
+// ruleARN returns the ARN of a rule. The ARN names the bus unless it is the default bus.
 func ruleARN(bus, name string) string {
 	if bus == defaultBus {
 		return arnPrefix + "rule/" + name

@@ -33,8 +33,8 @@ var ratePattern = regexp.MustCompile(`^rate\(([1-9][0-9]{0,4}) (minute|hour|day)
 
 var units = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
 
-// parseTiming parses the expression of a schedule, in its time zone. If the clocks of the zone skip or repeat the time
-// of an at(), package time chooses the instant.
+// parseTiming parses the expression of a schedule, in its time zone. If a clock change in the zone skips or repeats the
+// time of an at(), package time chooses the instant.
 func parseTiming(d *definition) (timing, *wire.Error) {
 	var t timing
 	if d.StartDate != nil {
@@ -76,7 +76,7 @@ func parseTiming(d *definition) (timing, *wire.Error) {
 }
 
 // first returns the first occurrence of a schedule that is created at the time `now`. A schedule whose at() lies in the
-// past invokes its target at once, as in AWS. A rate without StartDate starts at that time.
+// past invokes its target at once, as in AWS. A rate without StartDate starts at `now`.
 func (t timing) first(now time.Time) time.Time {
 	switch {
 	case t.every == 0:

@@ -4,8 +4,8 @@
 // answers.
 //
 // The model follows the EventBridge Scheduler API Reference (2021-06-30) and the EventBridge Scheduler User Guide.
-// Where they leave a choice, the code documents it. The model rejects unsupported features with an error that names
-// them: all targets except SQS, cron expressions, and KMS keys.
+// Where they leave a choice, the code documents its choice. The model rejects unsupported features with an error that
+// names them: all targets except SQS, cron expressions, and KMS keys.
 //
 // AWS invokes a target within one minute of the scheduled time (User Guide, "Schedule types in EventBridge
 // Scheduler"). The model invokes it in the exact second, and at the start of a flexible time window. Do not rely on

@@ -11,8 +11,8 @@ import (
 // DeleteMessage deletes the message of a receipt handle. Deleting it again is not an error.
 //
 // On a FIFO queue, the handle must be the latest handle of the message, and the message's visibility timeout must not
-// have ended. On a standard queue, an expired handle still deletes the message, unless a consumer has received the
-// message again since. In that case the call succeeds and the message stays (API Reference, DeleteMessage).
+// have ended. On a standard queue, an expired handle still deletes the message, unless a consumer has since received
+// the message again. In that case the call succeeds and the message stays (API Reference, DeleteMessage).
 func (m *Model) DeleteMessage(now time.Time, in *DeleteMessageInput) (Empty, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {

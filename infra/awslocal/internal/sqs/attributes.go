@@ -115,9 +115,9 @@ func messageBytes(in *Message) int {
 	return size
 }
 
-// attributesMD5 returns the digest that clients verify. It covers all attributes, sorted by name. The name, type and
-// value of each are prefixed with their lengths (SQS Developer Guide, "Calculating the MD5 message digest for message
-// attributes"). Without attributes, the digest is empty.
+// attributesMD5 returns the digest that clients verify. It covers all attributes, sorted by name. Each name, type and
+// value is prefixed with its length (SQS Developer Guide, "Calculating the MD5 message digest for message attributes").
+// Without attributes, the digest is empty.
 func attributesMD5(attributes map[string]MessageAttribute) string {
 	if len(attributes) == 0 {
 		return ""

@@ -1,16 +1,16 @@
 package sqs
 
-// ScanMessagesMax is the number of messages, from the oldest, in which a receive from a FIFO queue looks for available
-// groups. LimitScan overrides it. The source is the SQS Developer Guide: "FIFO queues scan the first 120,000 messages to
+// ScanMessagesMax is how many of the oldest messages a receive from a FIFO queue searches for available groups.
+// LimitScan overrides it. The source is the SQS Developer Guide: "FIFO queues scan the first 120,000 messages to
 // determine available message groups."
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/avoid-backlog-with-the-same-message-group-id.html
 //
-// The document excludes no messages, and says that a backlog blocks later messages until it is processed. Messages in
-// flight and delayed messages therefore count.
+// The guide excludes no messages from this number, and says that a backlog blocks later messages until it is processed.
+// Messages in flight and delayed messages therefore count.
 const ScanMessagesMax = 120_000
 
-// backlog is the order of a queue's messages by sequence, whatever their state. It knows how far a receive scans. Every
-// method takes constant time.
+// backlog lists a queue's messages by sequence, whatever their state. It records how far a receive scans. Every method
+// takes constant time.
 type backlog struct {
 	scanMax int
 	scanned int      // number of messages that a receive scans: scanMax, or all if there are fewer
@@ -31,7 +31,7 @@ func (b *backlog) push(m *message) {
 	}
 }
 
-// unlink removes m. If a receive scanned m, it now scans one newer message.
+// unlink removes m. If m was among the messages that a receive scans, a newer message takes its place.
 func (b *backlog) unlink(m *message) {
 	if b.scans(m) {
 		if b.edge.newer != nil {

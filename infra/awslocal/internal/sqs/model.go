@@ -3,7 +3,7 @@
 // not run backwards. IDs derive from counters. The same calls therefore always return the same answers.
 //
 // The model follows the Amazon SQS API Reference (2012-11-05) and the Amazon SQS Developer Guide. Where they leave a
-// choice, the code documents it. The model rejects unsupported features with an error that names them.
+// choice, the code documents its choice. The model rejects unsupported features with an error that names them.
 package sqs
 
 import (

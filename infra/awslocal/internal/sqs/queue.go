@@ -192,8 +192,8 @@ func (q *queue) advance(now time.Time) {
 	}
 }
 
-// nextReceivable returns the earliest time at which a receive may find a message. It returns false if no message becomes
-// receivable by the passing of time.
+// nextReceivable returns the earliest time at which a receive may find a message. It returns false if no message
+// becomes receivable as time passes.
 func (q *queue) nextReceivable(now time.Time) (time.Time, bool) {
 	q.advance(now)
 	if _, ok := q.available(); ok && q.inFlight < inFlightMax {

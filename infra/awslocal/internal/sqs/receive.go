@@ -26,7 +26,7 @@ type attempt struct {
 	visibleAt time.Time
 }
 
-// receiptOf identifies a message by its serial, and one receipt of it by message.receives.
+// receiptOf identifies one receipt of a message by the message's serial and the value of message.receives.
 type receiptOf struct {
 	message  uint64
 	receives uint32
@@ -36,8 +36,8 @@ type receiptOf struct {
 //
 // ReceiveMessage starts with the group whose oldest message has waited longest. It takes as many messages of that group
 // as possible before it continues with the next group (SQS Developer Guide, "FIFO queue delivery logic"). It returns
-// all messages in the order of their sequence numbers. On a FIFO queue, it finds only groups whose oldest message is among
-// the first ScanMessagesMax messages of the queue.
+// all messages by sequence number. On a FIFO queue, it finds only groups whose oldest message is among the first
+// ScanMessagesMax messages of the queue.
 func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveMessageOutput, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {
@@ -123,8 +123,8 @@ func checkVisibility(seconds int) *wire.Error {
 	return nil
 }
 
-// take puts up to p.count messages in flight, but no message that exceeds p.payloadBytesMax together with the messages
-// before it. Messages that have reached their receive limit move to the dead-letter queue instead.
+// take puts up to p.count messages in flight. From the second message on, it stops before their total size exceeds
+// p.payloadBytesMax. Messages that have reached their receive limit move to the dead-letter queue instead.
 func (m *Model) take(now time.Time, q *queue, p receiving) []*message {
 	var taken []*message
 	size := 0
@@ -159,7 +159,7 @@ func (m *Model) take(now time.Time, q *queue, p receiving) []*message {
 	return taken
 }
 
-// payloadBytes returns the most bytes that a message may have as a record in a function's payload.
+// payloadBytes returns the maximum size of a message as a record in a function's payload.
 func payloadBytes(msg *message) int {
 	const recordBytesMax, attributeBytesMax = 2 << 10, 256 // everything else in a record and in an attribute
 	size := recordBytesMax + jsonBytes(msg.body) + jsonBytes(msg.trace)
@@ -172,8 +172,8 @@ func payloadBytes(msg *message) int {
 	return size
 }
 
-// jsonBytes returns the size of a text of a message as a JSON string, in the encoding of package wire. SQS refuses the
-// other characters that JSON escapes.
+// jsonBytes returns the size of a text in a message as a JSON string of package wire. It need not count other
+// characters that JSON escapes, because SQS rejects them.
 func jsonBytes(s string) int {
 	size := len(`""`) + len(s)
 	for _, r := range s {

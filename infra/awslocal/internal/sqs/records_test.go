@@ -24,7 +24,7 @@ func restored(t interface{ Fatal(...any) }, k recordtest.Kept, scanMax int) *Mod
 }
 
 // twins holds two models that must return the same answers. From time to time, the test replaces the second model,
-// `restart`, with a model restored from its records.
+// `restart`, with a copy restored from its records.
 type twins struct {
 	*rapid.T
 	now            time.Time

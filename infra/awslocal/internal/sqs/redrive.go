@@ -111,8 +111,8 @@ func (m *Model) deadLetterQueue(q *queue, msg *message) *queue {
 }
 
 // redrive moves an available message to the end of its group in the dead-letter queue. The MessageId and the receive
-// count stay. On a FIFO queue, the MessageId becomes the deduplication ID and the retention period restarts. On a
-// standard queue the retention period continues (SQS Developer Guide, "Using dead-letter queues in Amazon SQS" and
+// count stay the same. On a FIFO queue, the MessageId becomes the deduplication ID and the retention period restarts.
+// On a standard queue the retention period continues (SQS Developer Guide, "Using dead-letter queues in Amazon SQS" and
 // "Exactly-once processing in Amazon SQS").
 func (m *Model) redrive(now time.Time, q *queue, msg *message, dlq *queue) {
 	groupID := msg.group.id

@@ -211,7 +211,7 @@ func (p *pair) wait() {
 	p.now = p.now.Add(time.Duration(rapid.IntRange(1, 3).Draw(p.T, "seconds")) * time.Second)
 }
 
-// checkNextReceivable fails if a long poll on the model would miss a message, or retry at once although it finds none.
+// checkNextReceivable fails if a long poll on the model would miss a message, or would retry at once and find none.
 func (p *pair) checkNextReceivable() {
 	next, ok := p.model.NextReceivable(p.now, "q.fifo")
 	for at := p.now; at.Before(p.now.Add(5 * time.Second)); at = at.Add(time.Second) {

@@ -27,8 +27,8 @@ type sendResult struct {
 	serial, sequence uint64
 }
 
-// SendMessage adds a message to a queue. On a FIFO queue, a duplicate within five minutes is dropped and gets the
-// answer of the first message.
+// SendMessage adds a message to a queue. On a FIFO queue, it drops a duplicate within five minutes and returns the
+// answer for the first message.
 func (m *Model) SendMessage(now time.Time, in *SendMessageInput) (SendMessageOutput, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
 	if err != nil {

@@ -6,8 +6,8 @@
 // An execution calls other services through Tasks, which the caller takes, performs and finishes.
 //
 // The model follows the AWS Step Functions API Reference (2016-11-23), the AWS Step Functions Developer Guide and the
-// Amazon States Language specification. Where they leave a choice, the code documents it. The model rejects unsupported
-// features with an error that names them.
+// Amazon States Language specification. Where they leave a choice, the code documents its choice. The model rejects
+// unsupported features with an error that names them.
 package states
 
 import (

@@ -92,7 +92,7 @@ func (p *planner) fields(s *planned, i, n, depth int) {
 	}
 }
 
-// callbackAt is the answer to a task and its time.
+// callbackAt is the answer to a task and the time of the answer.
 type callbackAt struct {
 	at   time.Time
 	give func()

@@ -34,8 +34,8 @@ func Runtime(format string, args ...any) *Failure {
 
 // matches reports whether a list of error names matches a failure. According to "Handling errors in Step Functions
 // workflows", States.ALL matches every error except States.DataLimitExceeded and States.Runtime. States.TaskFailed
-// matches the same errors except timeouts. Nothing matches States.Runtime. States.Timeout also matches a missed
-// heartbeat.
+// matches the same errors as States.ALL, except timeouts. Nothing matches States.Runtime. States.Timeout also matches a
+// missed heartbeat.
 func matches(names []string, failure *Failure) bool {
 	timeout := failure.Error == ErrorTimeout || failure.Error == ErrorHeartbeatTimeout
 	terminal := failure.Error == ErrorDataLimitExceeded
