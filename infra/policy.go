@@ -140,7 +140,7 @@ var batches = map[string]string{
 	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
 }
 
-// services maps the SDK's names of services to the prefixes of actions.
+// services maps the SDK's service names to the prefixes of actions.
 var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler", "EventBridge": "events"}
 
 // itemActions maps each kind of transaction item to the action that the caller needs for it (Amazon DynamoDB Developer
