@@ -29,7 +29,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`\bdemo-runner-[0-9a-f]{12}\b`), "RUNNER"},
 	{regexp.MustCompile(`secret [A-Z2-7]{20,}`), "SECRET"},
 	{regexp.MustCompile(`\bcode=\d+\b`), "CODE"},
-	{regexp.MustCompile(`\brevision("?[: ]+)\d+\b`), "REVISION"}, // Clearing the outbox increases it again, just after the event.
+	{regexp.MustCompile(`\brevision("?[: ]+)\d+\b`), "REVISION"}, // Clearing the outbox raises it again, after the event.
 	{regexp.MustCompile(`^(ok\s+\S+\s+)(\d+\.\d+s|\(cached\))`), "${1}PASSED"},
 	{regexp.MustCompile(`\(\d+\.\d\ds\)|\bafter \d+\.\d s`), "TOOK"},
 	{regexp.MustCompile(`(webhooks/\w+/[^/ ]+)/\d+/[\w-]{43}`), "${1}/ADDRESS"},

@@ -14,7 +14,7 @@
 //	<!-- not run: WHY -->  commands that cannot run here
 //
 // A line "..." stands for any lines. Times, IDs, hashes and the ports of this machine are compared
-// by pattern. A later command on the page may repeat an ID that the page shows as printed.
+// by pattern. If a later command contains such an ID, the test types the printed one.
 package docs_test
 
 import (

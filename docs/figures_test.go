@@ -44,7 +44,7 @@ func TestPagesTellTheFiguresOfTheCostPage(t *testing.T) {
 // runtime/simulate computes the table.
 var floodRow = regexp.MustCompile(`(?m)^\| .* \| \*\*\$\d+\.\d\d\*\* \| (\$\d+) \| \$\d+ \|$`)
 
-// TestTheSecurityPageTellsTheCostOfAFlood compares the security page with the cheapest and the most expensive kind of requests.
+// TestTheSecurityPageTellsTheCostOfAFlood compares the security page with the cheapest and the most expensive requests.
 func TestTheSecurityPageTellsTheCostOfAFlood(t *testing.T) {
 	t.Parallel()
 	rows := floodRow.FindAllStringSubmatch(read(t, "docs/floods.md"), -1)

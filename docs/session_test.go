@@ -21,8 +21,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// ticksMax limits how often a test looks for output before it fails. A tick takes at least 50 ms, which leaves time for the timers on the pages.
-// Each tick starts a process, so a busy machine gets more time.
+// ticksMax limits how often a test looks for output before it fails. A tick takes at least 50 ms, which leaves time for
+// the timers on the pages. A tick also starts a process, so it takes longer on a busy machine.
 const ticksMax = 2400
 
 // The addresses of settle dev on the pages.

@@ -250,7 +250,7 @@ func TestTheSecurityPageSaysWhatFunctionsMay(t *testing.T) {
 	sameNames(t, "function", named, slices.Sorted(maps.Keys(deployed)))
 }
 
-// prefixes maps CloudFormation's names of services to IAM's prefixes, where the prefix is not the name in lower case.
+// prefixes maps CloudFormation's service names to IAM's prefixes, if they differ in more than case.
 var prefixes = map[string]string{"ApiGatewayV2": "apigateway", "StepFunctions": "states"}
 
 func TestTheDeployPageSaysWhatIsInTheStack(t *testing.T) {

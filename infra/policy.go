@@ -51,8 +51,8 @@ func (f Function) Permissions() []Permission {
 	return permissions
 }
 
-// Check returns the permissions of the function's role that allow the call. There may be several if the call has no
-// resource. It returns ErrDenied if there is no such permission. Call it only on a function that Resolve has returned.
+// Check returns the permissions of the function's role that allow the call. A call without a resource may have several.
+// It returns ErrDenied if there is no such permission. Call it only on a function that Resolve has returned.
 func (f Function) Check(call Call) ([]Permission, error) {
 	var permissions []Permission
 	for _, statement := range f.Statements {

@@ -70,7 +70,7 @@ type statement struct {
 	Conditions map[string]map[string]texts `json:"conditions,omitempty"`
 }
 
-// variable is the value of an environment variable: either one text, or two texts between which a condition chooses.
+// variable is the value of an environment variable: one text, or two texts and the condition that selects one.
 type variable struct{ condition, text, otherwise string }
 
 func (v *variable) UnmarshalJSON(data []byte) error {

@@ -188,7 +188,7 @@ func (s *Settle) checkLaneQueues() error {
 	return nil
 }
 
-// addLanes adds the queues of the lanes, with the properties of the main queue. They share its dead-letter queue.
+// addLanes adds the queues of the lanes, with the properties and the dead-letter queue of the main queue.
 func (s *Settle) addLanes(main awssqs.QueueProps) {
 	if len(s.props.Lanes) == 0 {
 		return

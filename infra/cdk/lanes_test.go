@@ -93,7 +93,7 @@ func (s laneStatement) shorten(key string) {
 	s.statement[key] = slices.Delete(list, len(list)-2, len(list)-1)
 }
 
-// TestLanesFollowTheMainQueue checks lanes with the props that the template with lanes does not use.
+// TestLanesFollowTheMainQueue checks lanes with props that the template with lanes does not use.
 func TestLanesFollowTheMainQueue(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {

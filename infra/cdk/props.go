@@ -186,8 +186,8 @@ type Secrets struct {
 	// GitHubWebhook is the secret of GitHub's webhooks: at least 16 bytes.
 	GitHubWebhook awscdk.SecretValue
 
-	// EnrichCallbackKeyPrevious and GitHubWebhookPrevious are former values that the functions still accept while you
-	// rotate a secret of your own: see docs/security.md. Set each only together with the field for its current value.
+	// EnrichCallbackKeyPrevious and GitHubWebhookPrevious are former values, still accepted while you rotate a secret
+	// of your own: see docs/security.md. Set each only together with the field for its current value.
 	EnrichCallbackKeyPrevious awscdk.SecretValue
 	GitHubWebhookPrevious     awscdk.SecretValue
 	// RotateEnrichCallbackKey and RotateGitHubWebhook rotate a generated secret. While the field is true, the secret's
