@@ -29,14 +29,14 @@ var unstable = []struct {
 	{regexp.MustCompile(`\bdemo-runner-[0-9a-f]{12}\b`), "RUNNER"},
 	{regexp.MustCompile(`secret [A-Z2-7]{20,}`), "SECRET"},
 	{regexp.MustCompile(`\bcode=\d+\b`), "CODE"},
-	{regexp.MustCompile(`\brevision("?[: ]+)\d+\b`), "REVISION"}, // It increases again when the outbox is cleared, a moment after the event.
+	{regexp.MustCompile(`\brevision("?[: ]+)\d+\b`), "REVISION"}, // Clearing the outbox raises it again, after the event.
 	{regexp.MustCompile(`^(ok\s+\S+\s+)(\d+\.\d+s|\(cached\))`), "${1}PASSED"},
 	{regexp.MustCompile(`\(\d+\.\d\ds\)|\bafter \d+\.\d s`), "TOOK"},
 	{regexp.MustCompile(`(webhooks/\w+/[^/ ]+)/\d+/[\w-]{43}`), "${1}/ADDRESS"},
 	{regexp.MustCompile(`\s+`), " "},
 }
 
-// shown returns printed text as the page shows it: with the page's addresses and folder in place of the real ones.
+// shown returns printed text as the page shows it, with the page's addresses and folder instead of the real ones.
 func (s *session) shown(text string) string {
 	return strings.NewReplacer("AWS_ENDPOINT_URL=http://"+s.aws+" ", "", s.aws, shownAWS, s.gateway, shownGateway, s.folder, "~/settle").Replace(text)
 }
@@ -44,15 +44,15 @@ func (s *session) shown(text string) string {
 // waitPattern finds the options of a command that waits for an event to be applied: --wait and --timeout.
 var waitPattern = regexp.MustCompile(`( --wait \w+)(?: --timeout \w+)?`)
 
-// typed returns the command of a page as the test types it. Modules are built with -trimpath like everything else, so that shared
-// packages are compiled once. A command that waits gets an hour, because this machine may be busy.
+// typed returns the command of a page as the test types it. It builds modules with -trimpath, as all other builds do,
+// so that shared packages are compiled once. A command that waits gets an hour, because this machine may be busy.
 func (s *session) typed(text string) string {
 	text = waitPattern.ReplaceAllString(text, "$1 --timeout 1h")
 	text = strings.NewReplacer(shownAWS, s.aws, shownGateway, s.gateway, "export GOFLAGS=-mod=mod", "export GOFLAGS='-mod=mod -trimpath'").Replace(text)
 	return uuidPattern.ReplaceAllStringFunc(text, func(id string) string { return cmp.Or(s.ids[id], id) })
 }
 
-// learn maps the IDs on the page to the printed IDs.
+// learn records which printed ID each ID on the page stands for.
 func (s *session) learn(want, got []string) {
 	for _, line := range want {
 		for _, printed := range got {
@@ -77,7 +77,7 @@ func (s *session) pattern(line string) string {
 	return strings.TrimRight(line, " ")
 }
 
-// patterns returns the patterns of lines, without empty ones at the end.
+// patterns returns the patterns of lines, without empty lines at the end.
 func (s *session) patterns(lines []string) []string {
 	var patterns []string
 	for _, line := range lines {

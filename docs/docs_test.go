@@ -13,8 +13,8 @@
 //	<!-- apply: PATH -->   a diff for an existing file
 //	<!-- not run: WHY -->  commands that cannot run here
 //
-// A line "..." stands for any lines. Times, IDs, hashes and the ports of this machine are compared by pattern. A later
-// command may contain a printed ID as the page shows it.
+// A line "..." stands for any lines. Times, IDs, hashes and the ports of this machine are compared
+// by pattern. If a later command contains such an ID, the test types the printed one.
 package docs_test
 
 import (
@@ -177,7 +177,7 @@ func pages(t *testing.T) []string {
 type block struct {
 	page string
 	line int // of the opening fence
-	// mark and argument come from the comment above the block. Without a comment they are empty.
+	// mark and argument come from the comment above the block. Without a comment, both are empty.
 	mark, argument string
 	language       string
 	text           string
@@ -223,14 +223,14 @@ func (b block) isShell() bool {
 	return b.language == "console" || b.language == "sh" || b.language == "bash"
 }
 
-// command is a command that a reader types, with the wanted output.
+// command is a command that a reader types, with its expected output.
 type command struct {
 	text string
 	want []string
 }
 
-// commandsOf splits a block into commands: in a console the lines with "$ ", otherwise each line. A command continues
-// after a line that ends with a backslash or within quotes, and to the end of a loop.
+// commandsOf splits a block into commands. In a console block, these are the lines with "$ ", otherwise all lines. A
+// command continues after a line that ends with a backslash or within quotes, and to the end of a loop.
 func commandsOf(b block) []command {
 	var commands []command
 	open := false

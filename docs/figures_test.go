@@ -40,11 +40,11 @@ func TestPagesTellTheFiguresOfTheCostPage(t *testing.T) {
 	}
 }
 
-// floodRow finds the costs of a day with a flood of one kind of requests, on one open route. A test of runtime/simulate
-// computes the table.
+// floodRow finds the daily cost of a flood with one kind of request on one open route. A test of
+// runtime/simulate computes the table.
 var floodRow = regexp.MustCompile(`(?m)^\| .* \| \*\*\$\d+\.\d\d\*\* \| (\$\d+) \| \$\d+ \|$`)
 
-// TestTheSecurityPageTellsTheCostOfAFlood compares the security page with the cheapest and the most expensive kind of requests.
+// TestTheSecurityPageTellsTheCostOfAFlood compares the security page with the cheapest and the most expensive requests.
 func TestTheSecurityPageTellsTheCostOfAFlood(t *testing.T) {
 	t.Parallel()
 	rows := floodRow.FindAllStringSubmatch(read(t, "docs/floods.md"), -1)

@@ -53,7 +53,7 @@ var built struct {
 // goFlags keeps the folder out of compiled packages, so that clones and this repository share one build cache. The Makefile uses the same flags.
 const goFlags = "-trimpath"
 
-// binaries returns the folder with settle. With stacksFlag, it also downloads the modules that the pages import.
+// binaries returns the folder with settle. With stacksFlag, binaries also downloads the modules that the pages import.
 func binaries(t *testing.T) string {
 	t.Helper()
 	built.Lock()

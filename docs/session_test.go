@@ -21,8 +21,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// ticksMax limits how often a test looks for output before it fails. A tick takes at least 50 ms, which leaves time for the timers on the pages.
-// Each tick starts a process, so a busy machine gets more time.
+// ticksMax limits how often a test looks for output before it fails. A tick takes at least 50 ms, which leaves time for
+// the timers on the pages. A tick also starts a process, so it takes longer on a busy machine.
 const ticksMax = 2400
 
 // The addresses of settle dev on the pages.
@@ -43,7 +43,7 @@ type session struct {
 	stays *terminal
 	// aws and `gateway` are the addresses of the reader's settle dev.
 	aws, gateway string
-	// ids maps the IDs on the page to the printed IDs.
+	// ids maps each ID on the page to the printed ID.
 	ids map[string]string
 	// settle is the path of a settle executable.
 	settle string
@@ -245,7 +245,7 @@ type terminal struct {
 	command *exec.Cmd
 	ended   chan struct{} // closed when the command has ended
 	log     string
-	// seen is the length of the output that was compared.
+	// seen is the length of the output that has been compared.
 	seen int
 }
 

@@ -57,7 +57,7 @@ func quoted(text string) (names []string) {
 	return names
 }
 
-// rowsOf returns the rows of a table by the names in their first column. Each name may occur once.
+// rowsOf returns the rows of a table, keyed by the names in their first column. Each name may occur once.
 func rowsOf(t *testing.T, table [][]string) map[string][]string {
 	t.Helper()
 	rows := map[string][]string{}
@@ -250,7 +250,7 @@ func TestTheSecurityPageSaysWhatFunctionsMay(t *testing.T) {
 	sameNames(t, "function", named, slices.Sorted(maps.Keys(deployed)))
 }
 
-// prefixes maps CloudFormation's names of services to IAM's prefixes, where the prefix is not the name in lower case.
+// prefixes maps CloudFormation's service names to IAM's prefixes, if they differ in more than case.
 var prefixes = map[string]string{"ApiGatewayV2": "apigateway", "StepFunctions": "states"}
 
 func TestTheDeployPageSaysWhatIsInTheStack(t *testing.T) {
@@ -296,8 +296,8 @@ func TestTheDeployPageHasEachFieldOfProps(t *testing.T) {
 	sameNames(t, "field of Props", slices.Sorted(maps.Keys(rows)), fields)
 }
 
-// The construct refuses the base paths that the gateway refuses at its start. It is a module of its own, so it has a copy of
-// the API's paths.
+// The construct refuses the base paths that the gateway refuses at its start. The construct is in a
+// module of its own, so it has a copy of the API's paths.
 func TestTheConstructKnowsThePathsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	found := regexp.MustCompile("apiPath = regexp.MustCompile\\(`(.*)`\\)").FindStringSubmatch(read(t, "infra/cdk/props.go"))

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// standInVariable turns this test binary into a stand-in for a program: the aws CLI or curl, with the features that the
+// standInVariable turns this test binary into a stand-in for the aws CLI or curl, with the features that the
 // pages use. A stand-in calls the stack over the same protocols, so the tests need neither program.
 const standInVariable = "SETTLE_DOCS_STANDIN"
 
@@ -53,7 +53,7 @@ func standIn(tool string, arguments []string) int {
 	return 0
 }
 
-// services lists the protocols of services: the prefix of X-Amz-Target, and the version of AWS JSON.
+// services maps each service to its protocol: the prefix of X-Amz-Target, and the version of AWS JSON.
 var services = map[string]struct{ target, version string }{
 	"sqs":           {"AmazonSQS", "1.0"},
 	"dynamodb":      {"DynamoDB_20120810", "1.0"},
@@ -119,7 +119,7 @@ func member(option, service string) string {
 	return name.String()
 }
 
-// value returns the value of an option: a number, JSON for objects and lists, or the text.
+// value parses the value of an option: a number, a JSON object or list, or otherwise the text itself.
 func value(text string) any {
 	if number, err := strconv.Atoi(text); err == nil {
 		return number

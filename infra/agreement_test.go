@@ -125,7 +125,7 @@ func TestConstructAcceptsTheSameLaneRules(t *testing.T) {
 	}
 }
 
-// infra/cdk is a separate module and cannot embed files of this one, so it has copies of the workflows.
+// infra/cdk is a separate module and cannot embed files of this module, so it has copies of the workflows.
 func TestConstructHasTheSameWorkflows(t *testing.T) {
 	t.Parallel()
 	ours, err := filepath.Glob("workflows/*.asl.json")

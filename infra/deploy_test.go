@@ -41,8 +41,8 @@ case "$1 $2" in
 esac
 `
 
-// script runs a script with the fake CLI on the PATH. The argument `files` holds the answers of the fake CLI. The
-// results are the output of the script, the calls of the aws CLI, and the exit code.
+// script runs a script with the fake CLI on the PATH. The argument `files` holds the answers of the
+// fake CLI. The results are the script's output, its calls to the aws CLI, and its exit code.
 func script(t *testing.T, name, input string, files map[string]string, env ...string) (said string, calls []string, code int) {
 	t.Helper()
 	folder := t.TempDir()

@@ -65,7 +65,7 @@ func Functions() (map[string]Function, error) {
 
 // Stack is a deployed stack: its location and the names of its resources.
 type Stack struct {
-	// Name, Account and Region are required.
+	// Name, Account and Region identify the stack. All three are required.
 	Name, Account, Region string
 	// Values are the values of references that do not derive from Name, Account and Region: physical names such as Table,
 	// and attributes such as HttpApi.ApiEndpoint. They take precedence over derived values.
@@ -77,14 +77,14 @@ type Stack struct {
 	Pending map[string]string
 	// QueueURLs is the prefix of queue URLs. Defaults to SQS's endpoint in the Region.
 	QueueURLs string
-	// Workflows are the ARNs of the state machines that charts start, by the names that the charts use, as in the
-	// construct's Props.Workflows. The template has no such state machines.
+	// Workflows maps the names that charts use to the ARNs of the state machines that they start,
+	// as in the construct's Props.Workflows. The template has no such state machines.
 	Workflows map[string]string
 	// WaitingWorkflows are the ARNs of state machines that wait for instances, in addition to the template's, as in
 	// Props.WaitingWorkflows.
 	WaitingWorkflows []string
-	// Lanes are the ARNs of the queues of the lanes besides the main lane, by the names of the lanes, and LaneRules are
-	// their rules, as in Props.Lanes and Props.LaneRules. The template has no lanes.
+	// Lanes maps each lane's name, except the main lane's, to the ARN of its queue. LaneRules are the rules
+	// of the lanes. Both are as in Props.Lanes and Props.LaneRules. The template has no lanes.
 	Lanes     map[string]string
 	LaneRules string
 }
@@ -92,8 +92,8 @@ type Stack struct {
 // ErrUnknownReference is returned by Resolve for a reference that the Stack has no value for.
 var ErrUnknownReference = errors.New("unknown reference")
 
-// Resolve returns the function with the stack's values in place of references. It adds the permissions and the variables
-// for the stack's lanes, and the permissions for its workflows, but not the variable SETTLE_WORKFLOWS.
+// Resolve returns the function with the stack's values in place of references. It adds the permissions and variables
+// for the stack's lanes. For the stack's workflows, it adds the permissions, but not the variable SETTLE_WORKFLOWS.
 func (s Stack) Resolve(f Function) (Function, error) {
 	r := resolver{stack: s}
 	environment := map[string]string{}

@@ -51,8 +51,8 @@ func (f Function) Permissions() []Permission {
 	return permissions
 }
 
-// Check returns the permissions of the function's role that allow the call. There may be several if the call has no
-// resource. It returns ErrDenied if there is no such permission. Call it only on a function that Resolve has returned.
+// Check returns the permissions of the function's role that allow the call. A call without a resource may have several.
+// It returns ErrDenied if there is no such permission. Call it only on a function that Resolve has returned.
 func (f Function) Check(call Call) ([]Permission, error) {
 	var permissions []Permission
 	for _, statement := range f.Statements {
@@ -140,7 +140,7 @@ var batches = map[string]string{
 	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
 }
 
-// services maps the SDK's names of services to the prefixes of actions.
+// services maps the SDK's service names to the prefixes of actions.
 var services = map[string]string{"SQS": "sqs", "DynamoDB": "dynamodb", "SFN": "states", "Scheduler": "scheduler", "EventBridge": "events"}
 
 // itemActions maps each kind of transaction item to the action that the caller needs for it (Amazon DynamoDB Developer

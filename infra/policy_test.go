@@ -137,7 +137,7 @@ func TestRolesAllowOnlyTheirCalls(t *testing.T) {
 	}
 }
 
-// TestRolesForLanes checks the permissions and the variables that lanes add to the template's stack.
+// TestRolesForLanes checks the permissions and the variables that lanes add to the functions.
 func TestRolesForLanes(t *testing.T) {
 	t.Parallel()
 	const bulk, vip, rules = "arn:aws:sqs:eu-central-1:123456789012:settle-bulk.fifo", "arn:aws:sqs:eu-central-1:123456789012:settle-vip.fifo", "job=main|bulk"

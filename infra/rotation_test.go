@@ -16,9 +16,9 @@ import (
 	"github.com/settle-run/settle/runtime/host/hosttest"
 )
 
-// TestSecretsAreRotatedThroughTheTemplate rotates the callback key and the webhook secret. The functions get their
-// environments from the template. During each step, one function still has the old environment, and the other already
-// has the new one.
+// TestSecretsAreRotatedThroughTheTemplate rotates the callback key and the webhook secret. Each
+// function's environment comes from the template. During each step, one function still has the old
+// environment, and the other already has the new one.
 func TestSecretsAreRotatedThroughTheTemplate(t *testing.T) {
 	t.Parallel()
 	at := func(current, pending string) infra.Stack {

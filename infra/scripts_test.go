@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.calls")
 // uploads is the URL of the uploads' dead-letter queue.
 const uploads = "https://sqs.eu-central-1.amazonaws.com/123456789012/settle-objects-dlq\n"
 
-// TestScriptsMakeTheExpectedCalls compares all calls of a script with a reviewed file.
+// TestScriptsMakeTheExpectedCalls compares all AWS calls of a script with a reviewed file.
 func TestScriptsMakeTheExpectedCalls(t *testing.T) {
 	t.Parallel()
 	empty := map[string]string{"live": "\n", "waiting": "0\t0\t0\n"}

@@ -23,9 +23,9 @@ var definitions embed.FS
 // Examples are the names of the workflows in infra/workflows.
 var Examples = []string{"enrich", "job", "job-relaunch", "pipeline", "upload-sales", "upload-warehouse"}
 
-// addWorkflows adds the workflows of infra/workflows, in the partition of the stack. The files name the partition aws,
-// so that they also run locally and pass validators. The queue's URL is part of the workflows' input. Their role only
-// allows sending to the queue.
+// addWorkflows adds the workflows of infra/workflows, in the partition of the stack. The files name
+// the partition aws, so that they also run locally and pass validators. The queue's URL is part of
+// the workflows' input. The workflows' role only allows sending to the queue.
 func (s *Settle) addWorkflows() {
 	if s.props.WithoutExamples {
 		return
@@ -57,8 +57,8 @@ func (s *Settle) addEventBus() {
 	}
 }
 
-// setEventBus sets the variable of the bus. For a bus in another account or Region, the variable holds its ARN.
-// PutEvents would look for a name in the account and Region of the caller, and would accept and drop the events.
+// setEventBus sets the variable of the bus. For a bus in another account or Region, the variable holds its ARN. Given a
+// name, PutEvents would look for the bus in the caller's account and Region, and would accept and drop the events.
 func (s *Settle) setEventBus(env map[string]*string) {
 	if s.EventBus == nil {
 		return
@@ -97,7 +97,7 @@ func (s *Settle) addExecutionEvents() {
 	letSend(rule, s.ExecutionsDeadLetterQueue)
 }
 
-// letSend allows the rule, and no other rule, to send to the queue.
+// letSend allows only this rule to send to the queue.
 func letSend(rule awsevents.CfnRule, queue awssqs.Queue) {
 	queue.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid:        jsii.String("EventBridgeSends"),

@@ -17,8 +17,8 @@ import (
 	"github.com/settle-run/settle/infra/cdk"
 )
 
-// A stack whose consumer, gateway and tokentask host the machines of another module, and whose other functions are
-// Settle's.
+// In this stack, consumer, gateway and tokentask host the machines of another module. The other
+// functions are Settle's.
 func ExampleNewSettle() {
 	app := awscdk.NewApp(nil)
 	stack := awscdk.NewStack(app, nil, nil)

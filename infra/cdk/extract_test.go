@@ -58,7 +58,7 @@ type function struct {
 	TimeoutSeconds int               `json:"timeoutSeconds"`
 	MemoryMiB      int               `json:"memoryMiB"`
 	Environment    map[string]string `json:"environment"`
-	// Rotations holds, by condition of the template, the variables that differ while the condition is true.
+	// Rotations maps each condition of the template to the variables that differ while the condition is true.
 	Rotations  map[string]map[string]string `json:"rotations,omitempty"`
 	Statements []statement                  `json:"statements"`
 }
@@ -70,7 +70,7 @@ type statement struct {
 	Conditions map[string]map[string]texts `json:"conditions,omitempty"`
 }
 
-// variable is the value of an environment variable: either one text, or two texts between which a condition chooses.
+// variable is the value of an environment variable: one text, or two texts and the condition that selects one.
 type variable struct{ condition, text, otherwise string }
 
 func (v *variable) UnmarshalJSON(data []byte) error {
@@ -88,8 +88,8 @@ func (v *variable) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// environmentOf returns the variables that apply while all conditions are false. `rotations` holds, by condition, the
-// variables that differ while the condition is true.
+// environmentOf returns the variables that apply while all conditions are false. `rotations` maps
+// each condition to the variables that differ while the condition is true.
 func environmentOf(variables map[string]variable) (environment map[string]string, rotations map[string]map[string]string) {
 	environment = map[string]string{}
 	for name, value := range variables {
@@ -110,8 +110,8 @@ func environmentOf(variables map[string]variable) (environment map[string]string
 	return environment, rotations
 }
 
-// texts is one text or a list of texts. Only the table may depend on a condition: the text then names the stack's own
-// table.
+// texts is one text or a list of texts. Only the table's text may depend on a condition. It then
+// names the stack's own table.
 type texts []string
 
 func (t *texts) UnmarshalJSON(data []byte) error {
@@ -230,8 +230,8 @@ func functionsOf(template object) ([]function, error) {
 	return functions, nil
 }
 
-// added returns, by function, the statements that only the template `after` has. It returns an error if `after` lacks a
-// statement of `before`.
+// added returns the statements that only the template `after` has, by function. It returns an error
+// if `after` lacks a statement of `before`.
 func added(before, after object) (map[string][]statement, error) {
 	old, err := functionsOf(before)
 	if err != nil {
@@ -256,9 +256,9 @@ func added(before, after object) (map[string][]statement, error) {
 	return added, nil
 }
 
-// extract returns functions.json: the functions' permissions and environments and the table's schema, for programs that
-// do not read templates. `options` holds the statements that an option of the stack adds to the functions, by option
-// and function.
+// extract returns functions.json, for programs that do not read templates: the functions'
+// permissions and environments, and the table's schema. `options` holds the statements that each
+// option of the stack adds to each function.
 func extract(template object, options map[string]map[string][]statement) ([]byte, error) {
 	functions, err := functionsOf(template)
 	if err != nil {
@@ -276,7 +276,7 @@ func extract(template object, options map[string]map[string][]statement) ([]byte
 	return []byte(out.String()), err
 }
 
-// at returns a part of a template, nil if it does not exist. A number in the path is an index.
+// at returns the part of a template at a path, or nil if the path does not exist. A number in the path is an index.
 func at(value any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {

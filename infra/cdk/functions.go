@@ -17,13 +17,13 @@ import (
 const (
 	// forwarderBatch is the batch size of a forwarder, a function that forwards a whole batch in one call.
 	forwarderBatch = 10
-	// forwarderConcurrency is the number of batches of a standard queue that are forwarded at once.
+	// forwarderConcurrency is the maximum number of batches that are forwarded at once from a standard queue.
 	forwarderConcurrency = 10
 )
 
-// environment returns the environment of a function: the variables that runtime/host reads and the function
-// uses. It panics if Props.Environment contains one of them. Otherwise a function could use another stack's queue
-// unnoticed.
+// environment returns the environment of a function: the variables that runtime/host reads and the
+// function uses. It panics if Props.Environment contains one of these variables. Otherwise a
+// function could use another stack's queue unnoticed.
 func (s *Settle) environment(function string) map[string]*string {
 	env := map[string]*string{"SETTLE_SERVICE": s.name, "SETTLE_QUEUE_URL": s.Queue.QueueUrl()}
 	s.setLanes(env)
@@ -130,10 +130,10 @@ func (s *Settle) addFunction(name string) {
 	}
 	switch name {
 	case Consumer, Delay, Executions:
-		// A chart can schedule a timer when a timer fires, answer an event of an instance with another event, and start a
-		// workflow at the end of a workflow. Such a chain passes through these functions in a loop. Lambda would treat the
-		// 16th pass as a fault and stop invoking the functions without a log line (AWS Lambda Developer Guide, "Recursive
-		// loop detection"). No chain of a chart passes through the other functions twice.
+		// A chart can schedule a timer when a timer fires, answer an event of an instance with another event, and start
+		// a workflow at the end of a workflow. Such a chain passes through these functions in a loop. Lambda would
+		// treat the 16th pass as a fault and stop invoking the functions without a log line (AWS Lambda Developer
+		// Guide, "Recursive loop detection"). No such chain passes through the other functions twice.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if name == Consumer && s.props.ReserveConsumerConcurrency {

@@ -17,16 +17,16 @@ import (
 // MainLane is the name of the lane whose queue is Settle.Queue (instances.MainLane).
 const MainLane = "main"
 
-// Limits of Props.Lanes and Props.LaneRules.
+// Limits that apply to Props.Lanes and Props.LaneRules.
 const (
 	// LanesMax is the number of lanes besides the main lane. A dead-letter queue can name ten source queues (SQS API
 	// Reference, "CreateQueue", RedriveAllowPolicy).
 	LanesMax = 9
-	// LaneNameCharactersMax is the runtime's limit of a lane's name.
+	// LaneNameCharactersMax is the runtime's limit for a lane's name.
 	LaneNameCharactersMax = 32
-	// queueNameCharactersMax is SQS's limit of a queue's name.
+	// queueNameCharactersMax is SQS's limit for a queue's name.
 	queueNameCharactersMax = 80
-	// laneWeightMax is the runtime's limit of a lane's weight in a rule.
+	// laneWeightMax is the runtime's limit for a lane's weight in a rule.
 	laneWeightMax = 1000
 )
 
@@ -34,7 +34,7 @@ const (
 // same function, the consumer. Instances of one lane do not wait for a backlog of another lane.
 type Lane struct {
 	// Name is part of the queue's name: NAME-LANE.fifo. It consists of words of a-z and 0-9 with single hyphens between
-	// them, has at most LaneNameCharactersMax characters, and is neither main nor dlq, and does not end in -dlq.
+	// them. It has at most LaneNameCharactersMax characters, is neither main nor dlq, and does not end in -dlq.
 	Name string
 	// Concurrency is the maximum number of batches of this lane processed at once. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50. Lambda refuses it together with Pollers.
@@ -178,7 +178,7 @@ func parsePollers(least, most string) (Pollers, error) {
 	return Pollers{Minimum: minimum, Maximum: maximum}, err
 }
 
-// checkLaneQueues rejects lanes whose queue would have too long a name. It accepts a name that only CloudFormation knows.
+// checkLaneQueues rejects lanes whose queue name would be too long. It accepts a name that only CloudFormation knows.
 func (s *Settle) checkLaneQueues() error {
 	for _, lane := range s.props.Lanes {
 		if queue := *s.name + lane.suffix(); !*awscdk.Token_IsUnresolved(s.name) && len(queue) > queueNameCharactersMax {
@@ -188,7 +188,7 @@ func (s *Settle) checkLaneQueues() error {
 	return nil
 }
 
-// addLanes adds the queues of the lanes, with the properties of the main queue. They share its dead-letter queue.
+// addLanes adds the queues of the lanes, with the properties and the dead-letter queue of the main queue.
 func (s *Settle) addLanes(main awssqs.QueueProps) {
 	if len(s.props.Lanes) == 0 {
 		return
@@ -240,8 +240,8 @@ func (s *Settle) laneList() *string {
 	return jsii.String(strings.Join(lanes, ","))
 }
 
-// usingLanes returns the permissions of a function on the queues of the lanes. The consumer uses them like the main queue,
-// and each other function only sends to them.
+// usingLanes returns the permissions of a function on the queues of the lanes. The consumer uses
+// them like the main queue. All other functions only send to them.
 func (s *Settle) usingLanes(function string) []awsiam.PolicyStatement {
 	calls := actions("sqs:SendMessage")
 	if function == Consumer {

@@ -83,7 +83,7 @@ func (e *editor) lanesOf(role string) laneStatement {
 	return laneStatement{}
 }
 
-// shorten removes the last but one element of a list of the statement.
+// shorten removes the second-to-last element of a list of the statement.
 func (s laneStatement) shorten(key string) {
 	s.t.Helper()
 	list, _ := s.statement[key].([]any)
@@ -93,7 +93,7 @@ func (s laneStatement) shorten(key string) {
 	s.statement[key] = slices.Delete(list, len(list)-2, len(list)-1)
 }
 
-// TestLanesFollowTheMainQueue checks the props that the template with lanes does not use.
+// TestLanesFollowTheMainQueue checks lanes with props that the template with lanes does not use.
 func TestLanesFollowTheMainQueue(t *testing.T) {
 	t.Parallel()
 	resources := synthesized(t, func(stack awscdk.Stack) {

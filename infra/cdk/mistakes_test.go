@@ -12,8 +12,8 @@ import (
 type mistake struct {
 	name string
 	make func(*editor)
-	// caughtBy maps the checks that catch the mistake to parts of their reports. No other check may catch it,
-	// except cfn-lint, which runs only if it is listed.
+	// caughtBy maps each check that catches the mistake to a part of its report. No other check may
+	// catch the mistake, except cfn-lint, which runs only if it is listed.
 	caughtBy map[string]string
 }
 

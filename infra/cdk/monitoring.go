@@ -15,16 +15,16 @@ const Namespace = "Settle"
 
 // The functions' own metrics in alarms and on the dashboard.
 const (
-	// MetricUnsettledAge is how long an instance has been unsettled, in seconds.
+	// MetricUnsettledAge is the time in seconds for which an instance has been unsettled.
 	MetricUnsettledAge = "UnsettledAge"
-	// MetricOutboxAge is how long an instance has had a pending effect, in seconds.
+	// MetricOutboxAge is the time in seconds for which an instance has had a pending effect.
 	MetricOutboxAge = "OutboxAge"
-	// MetricBacklogAge is how long an event has waited whose instance has at least ten waiting events, in seconds.
+	// MetricBacklogAge is an event's waiting time in seconds, if at least ten events wait for its instance.
 	MetricBacklogAge = "BacklogAge"
 	// MetricTokenDeadline is the time until a waiting task times out, in seconds. It is only emitted when less than a
 	// tenth of the task's time is left.
 	MetricTokenDeadline = "TokenDeadline"
-	// MetricUnreadable counts the deliveries that wait because the record of their instance cannot be read.
+	// MetricUnreadable counts the deliveries that wait because their instance's record cannot be read.
 	MetricUnreadable = "Unreadable"
 	// MetricFaults counts the log lines of level ERROR, which need a person's attention.
 	MetricFaults    = "Faults"
@@ -50,16 +50,16 @@ const (
 // If a metric is emitted on every retry, its alarm must stay on until the next retry. The number of periods is the time
 // between two retries, plus two periods for the retry itself and the delay of metrics.
 const (
-	// serviceRetryPeriods is for a service, which is retried within an hour by default (statechart.RetryPolicy).
+	// serviceRetryPeriods applies to a service, which is retried within an hour by default (statechart.RetryPolicy).
 	serviceRetryPeriods = 12 + 2
-	// loopRetryPeriods is for a delivery, which the loop retries within five minutes (durable.Config.Backoff).
+	// loopRetryPeriods applies to a delivery, which the loop retries within five minutes (durable.Config.Backoff).
 	loopRetryPeriods = 1 + 2
-	// A stuck message group causes failures in almost every period. A passing problem causes them in one or two.
+	// A stuck message group causes failures in almost every period. A temporary problem causes failures in one or two.
 	stuckPeriods, stuckPeriodsOf = 3, 4
 )
 
-// alarm is an "M out of N" alarm: it rings when the metric is above the threshold in datapoints (M) of the last periods
-// (N). Zero datapoints means all periods.
+// alarm is an "M out of N" alarm. It fires if the metric is above the threshold in `datapoints` (M)
+// of the last `periods` (N). Zero datapoints means all periods.
 type alarm struct {
 	id, description     string
 	metric              awscloudwatch.IMetric

@@ -29,9 +29,9 @@ func addSizeParameters(stack awscdk.Stack) sizeParameters {
 	}
 }
 
-// provision replaces the mapping's maximum concurrency by event pollers, if the parameter pollers has a value. It returns
-// their maximum number. CloudFormation cannot compare numbers, so infra/deploy.sh refuses a minimum above the maximum. If
-// CloudFormation is called directly, Lambda refuses it.
+// provision replaces the mapping's maximum concurrency with event pollers if the parameter pollers has a
+// value. It returns their maximum number. CloudFormation cannot compare numbers, so infra/deploy.sh refuses a
+// minimum above the maximum. Without deploy.sh, Lambda refuses such a minimum.
 func provision(stack awscdk.Stack, mapping awslambda.CfnEventSourceMapping, pollers, concurrency awscdk.CfnParameter) *string {
 	has := awscdk.NewCfnCondition(stack, jsii.String("HasConsumerPollers"), &awscdk.CfnConditionProps{
 		Expression: awscdk.Fn_ConditionNot(awscdk.Fn_ConditionEquals(pollers.ValueAsString(), "")),
@@ -43,7 +43,7 @@ func provision(stack awscdk.Stack, mapping awslambda.CfnEventSourceMapping, poll
 			AssertDescription: jsii.String("Lambda accepts ConsumerPollers or ConsumerConcurrency, not both: set ConsumerConcurrency to 50, its default, or leave ConsumerPollers empty."),
 		}},
 	})
-	// Fn::Select fails if an element is missing. With another hyphen at the end, an empty parameter has two empty parts.
+	// Fn::Select fails if an element is missing. The hyphen appended here gives an empty parameter two empty parts.
 	parts := awscdk.Fn_Split(jsii.String("-"), awscdk.Fn_Join(jsii.String(""), jsii.Strings(*pollers.ValueAsString(), "-")), nil)
 	least, most := awscdk.Fn_Select(jsii.Number(0), parts), awscdk.Fn_Select(jsii.Number(1), parts)
 	mapping.AddPropertyOverride(jsii.String("ProvisionedPollerConfig"), awscdk.Fn_ConditionIf(has.LogicalId(),

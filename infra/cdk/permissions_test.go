@@ -61,8 +61,8 @@ func functions(t subject) {
 		expected[id]["RecursiveLoop"] = "Allow"
 	}
 	expected["Consumer"]["Timeout"] = consumerTimeout
-	// The reservation is off by default. It is as large as the mapping's maximum concurrency, or ten times the maximum
-	// number of pollers, because Lambda throttles the pollers if it is smaller.
+	// The reservation is off by default. It equals the mapping's maximum concurrency, or ten times
+	// the maximum number of pollers. With a smaller reservation, Lambda throttles the pollers.
 	var reserved any = object{"Fn::If": list{"HasConsumerPollers", object{"Fn::Join": list{"", list{pollers(1), "0"}}}, "${ConsumerConcurrency}"}}
 	if t.laned {
 		reserved = someBatches

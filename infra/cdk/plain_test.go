@@ -126,7 +126,7 @@ func TestCommittedFilesAreCurrent(t *testing.T) {
 	}
 }
 
-// TestTemplateIsWritten writes the template of `make template`, or a template with lanes into a temporary folder.
+// TestTemplateIsWritten writes the template for `make template`, or a template with lanes into a temporary folder.
 func TestTemplateIsWritten(t *testing.T) {
 	t.Parallel()
 	path, sizes := *outputFile, *lanes
@@ -158,9 +158,9 @@ func firstDifference(got, want []byte) string {
 	return "one has more lines"
 }
 
-// options returns the permissions that a state machine or a lane in Props adds to the functions, by the prop's name in
-// functions.json and by function. In the statements, ${Workflow} stands for the state machine, and ${Lane} for the lane's
-// queue.
+// options returns the permissions that a state machine or a lane in Props adds to each function.
+// The first key is the prop's name in functions.json, and the second is the function. In the
+// statements, ${Workflow} stands for the state machine, and ${Lane} for the lane's queue.
 func options(t *testing.T) map[string]map[string][]statement {
 	t.Helper()
 	without := variant(t, func(*cdk.Props, awsstepfunctions.IStateMachine) {})
@@ -259,7 +259,7 @@ func fill(stack awscdk.Stack, lanes, rules string) {
 	consumer := settle.Functions[cdk.Consumer].Node().DefaultChild().(awslambda.CfnFunction)
 	if lanes == "" {
 		pollersMost := provision(stack, consumerMapping, size.pollers, size.concurrency)
-		// A zero after the maximum number of pollers makes it ten times as large: cdk.PollerInvocations.
+		// A zero appended to the maximum number of pollers multiplies it by ten, which is cdk.PollerInvocations.
 		ofPollers := awscdk.Fn_Join(jsii.String(""), jsii.Strings(*pollersMost, "0"))
 		reserve(stack, consumer, "ConsumerConcurrency, or ten times the maximum of ConsumerPollers,",
 			awscdk.Fn_ConditionIf(jsii.String("HasConsumerPollers"), ofPollers, size.concurrency.ValueAsNumber()))

@@ -48,8 +48,8 @@ func TestPollersReplaceTheMaximumConcurrency(t *testing.T) {
 	}
 }
 
-// TestTheParameterAcceptsOnlyPollersInLambdasLimits checks the pattern of ConsumerPollers. The reservation appends a zero to
-// the maximum, so the pattern accepts no other way to write a number.
+// TestTheParameterAcceptsOnlyPollersInLambdasLimits checks the pattern of ConsumerPollers. The
+// reservation appends a zero to the maximum, so the pattern accepts only plain decimal numbers.
 func TestTheParameterAcceptsOnlyPollersInLambdasLimits(t *testing.T) {
 	t.Parallel()
 	if cdk.PollerInvocations != 10 {

@@ -105,8 +105,8 @@ func broken(template object, laned bool) string {
 	return said.String()
 }
 
-// only checks that the template has exactly these resources of the type. Each resource must have its own properties
-// and the common properties.
+// only checks that the template has exactly these resources of the type. Each resource must have
+// the properties listed for it and the common properties.
 func only(t subject, kind string, resources map[string]object, common object) {
 	expected := object{}
 	for id, properties := range resources {
@@ -230,7 +230,7 @@ func mappings(t subject) {
 			maps.Copy(expected[lane.id+"Mapping"], lane.scaling)
 		}
 		only(t, "Lambda::EventSourceMapping", expected, common)
-		// The parameters would apply to the main lane only.
+		// These parameters would apply to the main lane only.
 		t.TemplateMatches(object{"Parameters": object{"ConsumerPollers": absent(), "ConsumerConcurrency": absent()}, "Rules": absent()})
 		return
 	}
@@ -358,8 +358,8 @@ func rules(t subject) {
 				"source": list{"aws.states"}, "detail-type": list{"Step Functions Execution Status Change"},
 				"detail": object{"name": list{object{"prefix": "settle-"}}, "status": list{"SUCCEEDED", "FAILED", "TIMED_OUT", "ABORTED"}},
 			}),
-			// This repository's machines start no workflows. An enabled rule would receive the ends of another stack's
-			// executions.
+			// This repository's machines start no workflows. An enabled rule would match executions
+			// of another stack.
 			"State":   "DISABLED",
 			"Targets": target("${ExecutionsQueue.Arn}", "${ExecutionsDeadLetterQueue.Arn}", object{}),
 		},

@@ -43,7 +43,7 @@ const (
 	// ConsumerConcurrencyMin and ConsumerConcurrencyMax are the limits of SQS event source mappings.
 	ConsumerConcurrencyMin = 2
 	ConsumerConcurrencyMax = 1000
-	// PollersMin is the least number of event pollers of an SQS event source mapping. PollersMinimumMax and
+	// PollersMin is the minimum number of event pollers of an SQS event source mapping. PollersMinimumMax and
 	// PollersMaximumMax limit Pollers.Minimum and Pollers.Maximum (Lambda API Reference, "ProvisionedPollerConfig").
 	PollersMin        = 2
 	PollersMinimumMax = 200
@@ -53,9 +53,9 @@ const (
 	// WebhooksPerSecondMax is a quarter of the requests that all HTTP APIs of an account can receive (API Gateway
 	// Developer Guide, "Quotas").
 	WebhooksPerSecondMax = 2500
-	// EventsPerFiveMinutesMax is the number of events that a FIFO queue can deliver in five minutes. In the largest
-	// Regions, it delivers ten messages with each of 70,000 requests a second (SQS Developer Guide, "Amazon SQS message
-	// quotas").
+	// EventsPerFiveMinutesMax is the number of events that a FIFO queue can deliver in five
+	// minutes. In the largest Regions, a queue accepts 70,000 requests a second and delivers ten
+	// messages with each (SQS Developer Guide, "Amazon SQS message quotas").
 	EventsPerFiveMinutesMax = 5 * 60 * 70_000 * 10
 	// MemoryMiBMin and MemoryMiBMax are Lambda's limits.
 	MemoryMiBMin = 128
@@ -68,8 +68,8 @@ const (
 
 // Props configures the construct. Only Code is required.
 type Props struct {
-	// Code returns the code of a function, given its name and a scope for resources. Required. Use CodeFromFolder or
-	// CodeFromBucket.
+	// Code takes a scope for resources and a function's name, and returns the function's code.
+	// Required. Use CodeFromFolder or CodeFromBucket.
 	Code func(scope constructs.Construct, function string) awslambda.Code
 	// Environment is added to the environment of every function, for settings of machines such as
 	// SETTLE_JOB_TIME_LIMIT. It must not contain variables that the construct sets. For a secret, use the result of
@@ -78,11 +78,11 @@ type Props struct {
 	// Secrets are the secrets of this repository's machines and of GitHub's webhook.
 	Secrets Secrets
 
-	// ConsumerTimeout is the time limit for a batch, including services. One second to ConsumerTimeoutMax; defaults to 45
-	// seconds. The queue's visibility timeout is six times as long, but at most 225 seconds longer. From 75 seconds on,
-	// it reaches SQS's deduplication interval of five minutes. SQS may then accept a message twice if the consumer sends
-	// it and dies within a second of receiving the batch. After that second, the consumer holds a lease of 30 seconds.
-	// Instances recognise such a duplicate by its ID, but a message may be parked twice.
+	// ConsumerTimeout is the time limit for a batch, including services. One second to ConsumerTimeoutMax; defaults to
+	// 45 seconds. The queue's visibility timeout is six times as long, but at most 225 seconds longer. From 75 seconds
+	// on, the visibility timeout reaches SQS's deduplication interval of five minutes. SQS may then accept a message
+	// twice if the consumer sends it and dies within a second of receiving the batch. After that second, the consumer
+	// holds a lease of 30 seconds. Instances recognise such a duplicate by its ID, but a message may be parked twice.
 	ConsumerTimeout time.Duration
 	// ConsumerConcurrency is the maximum number of batches processed at once. ConsumerConcurrencyMin to
 	// ConsumerConcurrencyMax; defaults to 50. Lambda refuses it together with ConsumerPollers.
@@ -93,15 +93,15 @@ type Props struct {
 	// Lanes are FIFO queues in addition to the main queue, each with a mapping of its own to the consumer. At most LanesMax;
 	// none by default.
 	Lanes []Lane
-	// LaneRules assign new instances to lanes: rules PATTERN=LANES, separated by commas, such as "signup=bulk" or
-	// "job/acme.*=main:2|bulk". See docs/settings.md. By default, all instances are in the main lane. It may be a parameter
-	// of the template.
+	// LaneRules assign new instances to lanes: rules PATTERN=LANES, separated by commas, such as
+	// "signup=bulk" or "job/acme.*=main:2|bulk". See docs/settings.md. By default, all instances
+	// are in the main lane. LaneRules may be a parameter of the template.
 	LaneRules *string
-	// ReserveConsumerConcurrency reserves a part of the account's concurrency for the consumer, as large as
-	// ConsumerConcurrency, or the maximum number of ConsumerPollers multiplied by PollerInvocations, plus the same of each
-	// lane. A flood of calls to other functions then cannot stop the consumer. Lambda rejects the
-	// reservation if it leaves less than 100 for all other functions, so the deployment fails in a new account with a
-	// quota of 10. Off by default.
+	// ReserveConsumerConcurrency reserves a part of the account's concurrency for the consumer. The
+	// part is the sum over all lanes of the maximum concurrency, or of the maximum number of
+	// pollers multiplied by PollerInvocations. A flood of calls to other functions then cannot stop
+	// the consumer. Lambda rejects the reservation if it leaves less than 100 for all other
+	// functions, so the deployment fails in a new account with a quota of 10. Off by default.
 	ReserveConsumerConcurrency bool
 	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
 	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,
@@ -111,8 +111,8 @@ type Props struct {
 	// WebhooksPerSecond limits each of the two open routes, which authenticate the caller by a signature or a key.
 	// Excess requests get status 429. One to WebhooksPerSecondMax; defaults to 100.
 	WebhooksPerSecond int
-	// EventsPerFiveMinutes is the threshold of the alarm Events: it rings if more events are applied in five minutes. One
-	// to EventsPerFiveMinutesMax; defaults to 30,000.
+	// EventsPerFiveMinutes is the threshold of the alarm Events, which fires if more events are
+	// applied in five minutes. One to EventsPerFiveMinutesMax; defaults to 30,000.
 	EventsPerFiveMinutes int
 	// MemoryMiB is the memory of each function. Defaults to 256.
 	MemoryMiB int
@@ -128,9 +128,9 @@ type Props struct {
 	ExistingTable *string
 	// TableStream adds a stream with old and new images of the items, for consumers of your own. Settle reads no stream.
 	TableStream bool
-	// Removal is the removal policy of the table, the queues and the schedule group. It applies when the stack is deleted
-	// or Name changes. By default, all of them are kept, with their instances, events and timers. If the resources are
-	// created in a deployment that fails, CloudFormation deletes the queues and the schedule group, but not the table.
+	// Removal is the removal policy of the table, the queues and the schedule group. It applies when the stack is
+	// deleted or Name changes. By default, all of them are kept, with their instances, events and timers. If the
+	// deployment that creates them fails, CloudFormation deletes the queues and the schedule group, but not the table.
 	Removal awscdk.RemovalPolicy
 	// EncryptionKey encrypts the queues, the table, the secrets, the logs and the functions' environments. Nil means
 	// keys owned or managed by AWS, which are free. The key must be created in the stack, or its policy must allow SQS,
@@ -149,8 +149,8 @@ type Props struct {
 	// WithoutEventBus drops the events that charts emit. The consumer then logs a warning at its start if a chart emits.
 	WithoutEventBus bool
 	// WithoutExamples omits everything that only this repository's machines need: the workflows of infra/workflows, the
-	// secrets of signup and enrich, GitHub's webhook and the route for callbacks. A secret that is set in Secrets stays, and so does its
-	// feature. Set WithoutExamples if the consumer hosts your own machines.
+	// secrets of signup and enrich, GitHub's webhook and the route for callbacks. A secret that is set in Secrets
+	// stays, and so does the feature that needs it. Set WithoutExamples if the consumer hosts your own machines.
 	WithoutExamples bool
 	// Callbacks adds the open route for callbacks of third parties. Set it if your gateway accepts callbacks. A stack with
 	// a key for enrich's callbacks always has the route.
@@ -168,7 +168,7 @@ type Props struct {
 	LogRetention awslogs.RetentionDays
 	// Name is the prefix of the queues' names, the name of the schedule group, and the dimension Service of the
 	// functions' metrics. It consists of ASCII letters, digits, hyphens and underscores, at most NameCharactersMax,
-	// does not end in -dlq, and must be unique in the Region. With another name, the stack has other queues and another
+	// does not end in -dlq, and must be unique in the Region. A stack that changes its Name gets new queues and a new
 	// schedule group: docs/rename-or-delete.md shows how to move to them. Defaults to the stack's name.
 	Name *string
 	// AlarmActions are the ARNs of alarm actions, such as an SNS topic. None by default: alarms are then only shown in
@@ -186,8 +186,8 @@ type Secrets struct {
 	// GitHubWebhook is the secret of GitHub's webhooks: at least 16 bytes.
 	GitHubWebhook awscdk.SecretValue
 
-	// EnrichCallbackKeyPrevious and GitHubWebhookPrevious are accepted too while you rotate a secret of your own: see
-	// docs/security.md. Set each only together with the field for its current value.
+	// EnrichCallbackKeyPrevious and GitHubWebhookPrevious are former values, still accepted while you rotate a secret
+	// of your own: see docs/security.md. Set each only together with the field for its current value.
 	EnrichCallbackKeyPrevious awscdk.SecretValue
 	GitHubWebhookPrevious     awscdk.SecretValue
 	// RotateEnrichCallbackKey and RotateGitHubWebhook rotate a generated secret. While the field is true, the secret's

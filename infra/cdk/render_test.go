@@ -37,7 +37,7 @@ func render(synthesized []byte) ([]byte, error) {
 
 type entry struct{ key, value *yaml.Node }
 
-// entriesOf returns the entries of a mapping, and none for a node of another kind.
+// entriesOf returns the entries of a mapping, or none for a node of another kind.
 func entriesOf(node *yaml.Node) (entries []entry) {
 	if node != nil && node.Kind == yaml.MappingNode {
 		for pair := range slices.Chunk(node.Content, 2) {

@@ -59,8 +59,8 @@ func (s *Settle) statements(function string) []awsiam.PolicyStatement {
 // receive lists the calls that Lambda makes on a queue with the role of the queue's function.
 var receive = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 
-// consume lists the calls on a FIFO queue of events with the role of the consumer. The consumer delays retries, sends from
-// instance to instance and acknowledges early. Lambda uses the same role to poll the queue.
+// consume lists the calls on a FIFO queue of events that the consumer's role allows. The consumer delays retries, sends
+// from instance to instance and acknowledges early. Lambda uses the same role to poll the queue.
 var consume = actions("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:SendMessage")
 
 // scheduling returns the permissions for calls on the schedules of timers. A schedule sends to the delay queue with
@@ -121,7 +121,7 @@ func (s *Settle) emitting() []awsiam.PolicyStatement {
 // Importing that package would add the dependencies of the runtime's tests to this module.
 const executionPrefix = "settle-"
 
-// executionsOf returns the ARN of a state machine's execution with the name, which may be a pattern.
+// executionsOf returns the ARN of a state machine's execution with the given name, which may be a pattern.
 func (s *Settle) executionsOf(machine awsstepfunctions.IStateMachine, name string) *string {
 	if own, ok := machine.(awsstepfunctions.StateMachine); ok {
 		return arn("states", "execution:"+*own.StateMachineName()+":"+name)

@@ -26,7 +26,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// Settle has the resources of NewSettle, for grants and references.
+// Settle has the resources that NewSettle adds, for grants and references.
 type Settle struct {
 	// Scope is the parent construct of all resources.
 	Scope constructs.Construct
@@ -72,8 +72,8 @@ type Settle struct {
 // one function timeout to retry a throttled invocation.
 const visibilityTimeouts = 6
 
-// throttledMax limits this time. A consumer extends the visibility of a slow batch itself, so a long timeout of the
-// consumer needs no more (docs/adr/0047-leases.md).
+// throttledMax limits the time beyond one function timeout. The consumer itself extends the visibility of a
+// slow batch, so even a long consumer timeout needs no more time (docs/adr/0047-leases.md).
 const throttledMax = (visibilityTimeouts - 1) * consumerTimeoutDefault
 
 // consumerTimeoutDefault keeps the FIFO queue's visibility timeout, 270 s, below SQS's deduplication interval, 300 s

@@ -19,10 +19,10 @@ const (
 	retentionDays = 14
 	// indexName is the store's name of the index (dynamostore.IndexName).
 	indexName = "by_state"
-	// receivesMax is how often a message is received before SQS moves it to the dead-letter queue: SQS's maximum (SQS
-	// Developer Guide, "Configure a dead-letter queue using the Amazon SQS console"). The runtime decides when to park
-	// an event, and messages that cannot be forwarded wait for the end of an outage. A message reaches the limit after
-	// three days in the FIFO queue, or two days in another queue.
+	// receivesMax is the number of receives after which SQS moves a message to the dead-letter queue. It is
+	// SQS's maximum (SQS Developer Guide, "Configure a dead-letter queue using the Amazon SQS console"). The
+	// runtime decides when to park an event, and messages that cannot be forwarded wait for the end of an
+	// outage. A message reaches the limit after three days in the FIFO queue, or two days in another queue.
 	receivesMax = 1000
 	// secretCharacters is the length of a generated secret of letters and digits: 256 bits.
 	secretCharacters = 43
@@ -44,7 +44,7 @@ func (s *Settle) addQueues() {
 	s.DelayQueue, s.DelayDeadLetterQueue = s.queues("-delay", "", awssqs.QueueProps{}, forwarderTimeout)
 	s.ExecutionsQueue, s.ExecutionsDeadLetterQueue = s.queues("-executions", "", awssqs.QueueProps{}, forwarderTimeout)
 	if s.hasUploads() {
-		// This queue receives from EventBridge and from Lambda, but from no queue.
+		// This queue receives messages from EventBridge and from Lambda, but from no queue.
 		s.ObjectsDeadLetterQueue = s.queue("ObjectsDeadLetterQueue", "-objects-dlq", awssqs.QueueProps{})
 		allowRedrive(s.ObjectsDeadLetterQueue, nil)
 	}
@@ -88,7 +88,7 @@ func (s *Settle) removal(otherwise awscdk.RemovalPolicy) awscdk.RemovalPolicy {
 	return cmp.Or(s.props.Removal, otherwise)
 }
 
-// allowRedrive sets the ARNs of the queues that may use a queue as dead-letter queue.
+// allowRedrive sets the ARNs of the queues that may use `deadLetter` as their dead-letter queue.
 func allowRedrive(deadLetter awssqs.Queue, sources []*string) {
 	policy := map[string]any{"redrivePermission": "denyAll"}
 	if len(sources) > 0 {
@@ -149,8 +149,8 @@ func (s *Settle) createTable() {
 	})
 }
 
-// addScheduler adds the schedule group for timers of more than fifteen minutes, and the role that sends them to the
-// delay queue or its dead-letter queue.
+// addScheduler adds the schedule group for timers longer than fifteen minutes, and the role that
+// sends these timers to the delay queue or its dead-letter queue.
 func (s *Settle) addScheduler() {
 	s.ScheduleGroup = awsscheduler.NewScheduleGroup(s.Scope, jsii.String("ScheduleGroup"), &awsscheduler.ScheduleGroupProps{
 		ScheduleGroupName: s.name, RemovalPolicy: s.removal(awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE),

@@ -31,7 +31,7 @@ const (
 	byLint         = "cfn-lint"
 )
 
-// checks return the problems of a template, or "". `laned` says which template is expected: see withLanes.
+// checks return the problems of a template, or "". `laned` reports whether the template has the lanes of withLanes.
 var checks = map[string]func(t *testing.T, of object, laned bool) string{
 	byProperties:   func(_ *testing.T, of object, laned bool) string { return broken(of, laned) },
 	byGuard:        func(t *testing.T, of object, _ bool) string { t.Helper(); return checkGuard(t, of) },

@@ -32,7 +32,7 @@ type Guard struct {
 	used   map[infra.Permission]bool
 }
 
-// deniedMax limits the denied calls that are stored, because a process may repeat one endlessly.
+// deniedMax limits the denied calls that are stored, because a process may repeat a denied call endlessly.
 const deniedMax = 100
 
 // New returns a guard for a function of a stack. `name` is the name of the function's folder in functions/.
@@ -45,7 +45,7 @@ func New(stack infra.Stack, name string) (*Guard, error) {
 	if !ok {
 		return nil, fmt.Errorf("guard: expected one of the functions %v, got %q", slices.Sorted(maps.Keys(functions)), name)
 	}
-	function.Environment = nil // The environment contains secrets, which callers may not know.
+	function.Environment = nil // The environment contains secrets that callers need not have.
 	if function.Statements, err = stack.Statements(function); err != nil {
 		return nil, err
 	}
@@ -91,8 +91,8 @@ func (g *Guard) Denied() []error {
 	return slices.Clone(g.denied)
 }
 
-// Unused returns the permissions that no call has needed. It omits the permissions that only Lambda uses, for the
-// function's queue and logs.
+// Unused returns the permissions that no call has needed. It omits the permissions that only Lambda
+// itself uses, for the function's queue and logs.
 func (g *Guard) Unused() []infra.Permission {
 	g.mu.Lock()
 	defer g.mu.Unlock()

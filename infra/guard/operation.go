@@ -35,7 +35,7 @@ type item struct {
 // partitionKey is the table's partition key.
 const partitionKey = "instance"
 
-// targets maps the prefixes of X-Amz-Target to the SDK's names of services.
+// targets maps the prefixes of X-Amz-Target to the SDK's service names.
 var targets = map[string]string{"AmazonSQS": "SQS", "DynamoDB_20120810": "DynamoDB", "AWSStepFunctions": "SFN", "AWSEvents": "EventBridge"}
 
 // schedulerMethods maps methods to EventBridge Scheduler's operations on a schedule.
@@ -43,7 +43,7 @@ var schedulerMethods = map[string]string{
 	http.MethodPost: "CreateSchedule", http.MethodPut: "UpdateSchedule", http.MethodGet: "GetSchedule", http.MethodDelete: "DeleteSchedule",
 }
 
-// wireItem has the fields of a request or a transaction item that concern an item of a table.
+// wireItem has those fields of a request or a transaction item that identify an item of a table.
 type wireItem struct {
 	TableName string
 	Key, Item map[string]struct{ S string }
@@ -62,7 +62,7 @@ func (i wireItem) keys() (keys []string) {
 // operationIn parses a request. An unknown request becomes an operation that no role allows.
 func operationIn(request *http.Request, body []byte) operation {
 	var parameters struct {
-		// AWS spells some of these names with another case, which encoding/json ignores.
+		// AWS capitalizes some of these names differently, but encoding/json ignores case.
 		QueueURL, IndexName, StateMachineARN, ExecutionARN, GroupName string
 		wireItem
 		TransactItems []map[string]wireItem

@@ -53,9 +53,9 @@ func (r *Roles) Denied() error {
 	return errors.Join(denied...)
 }
 
-// Unused returns the permissions that no call in any of the stacks has needed, sorted, with their function and the
-// template's name of the resource: "gateway: sqs:SendMessage on ${Queue.Arn}". A permission for a stack's own workflows
-// counts as used if a call for one of them used it.
+// Unused returns the sorted permissions that no call in any of the stacks has needed. Each one names its
+// function and the resource as in the template: "gateway: sqs:SendMessage on ${Queue.Arn}". A permission for
+// a stack's own workflows counts as used if a call for one of these workflows used it.
 func Unused(stacks ...*Roles) []string {
 	unused := map[string]bool{}
 	for _, roles := range stacks {

@@ -71,7 +71,7 @@ func denies(t *testing.T, roles *guard.Roles, function string, call call) bool {
 	return errors.As(call(t.Context(), sfn.NewFromConfig(config)), &refused) && refused.ErrorCode() == "AccessDeniedException"
 }
 
-// The template has no workflows that charts start. In a stack with such workflows, the roles permit calls for them.
+// The template has no workflows that charts start. In a stack with such workflows, the roles permit calls to them.
 func TestRolesForAStacksWorkflows(t *testing.T) {
 	t.Parallel()
 	own := stack()

@@ -6,8 +6,8 @@
 //	go run ./infra/pack .bin/functions/arm64
 //	go run ./infra/pack ../library/build .bin/functions/arm64
 //
-// With several folders, a function comes from the first folder that contains it. Name the folder of your own functions
-// first.
+// With several folders, each function comes from the first folder that contains it. So name the
+// folder of your own functions first.
 package main
 
 import (

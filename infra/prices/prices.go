@@ -3,10 +3,10 @@
 // sources and dates.
 package prices
 
-// List prices. Million means a million units of the name.
+// List prices. Million in a name means the price of a million such units.
 const (
-	MillionFIFORequests = 0.50 // of SQS FIFO; each 64 KB of a payload count as one request
-	MillionSQSRequests  = 0.40 // of SQS standard, the same
+	MillionFIFORequests = 0.50 // of SQS FIFO; each 64 KB of a payload counts as one request
+	MillionSQSRequests  = 0.40 // of SQS standard; counted in the same way
 	MillionWriteUnits   = 0.625
 	MillionReadUnits    = 0.125
 	MillionInvocations  = 0.20

@@ -107,7 +107,7 @@ func TestDefinitionsEqualTheFilesWithoutAccounts(t *testing.T) {
 }
 
 // A task that waits has a timeout, and sends its token and timeoutSeconds to an instance. The instance checks the token
-// after timeoutSeconds. If the task has another timeout, this check comes too early or too late.
+// after timeoutSeconds. If the task has a different timeout, this check comes too early or too late.
 func TestTasksSendTheirTimeout(t *testing.T) {
 	t.Parallel()
 	found := 0

@@ -103,7 +103,7 @@ func isOn(app awscdk.App, key string) bool {
 	return value == "on"
 }
 
-// number reads a number. Without a value, it returns 0, which selects the default of Props.
+// number reads a number. Without a value, it returns 0, so Props uses its default.
 func number(app awscdk.App, key string, least, most int) int {
 	text := context(app, key, "")
 	if text == "" {
@@ -116,7 +116,7 @@ func number(app awscdk.App, key string, least, most int) int {
 	return value
 }
 
-// pollers reads the least and the most event pollers, MINIMUM-MAXIMUM. Without a value, it returns none.
+// pollers reads the minimum and the maximum number of event pollers, MINIMUM-MAXIMUM. Without a value, it returns none.
 func pollers(app awscdk.App) cdk.Pollers {
 	text := context(app, "pollers", "")
 	if text == "" {
