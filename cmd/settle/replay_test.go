@@ -61,8 +61,14 @@ func TestARecordingOfDevShowsTheDifferencesOfAnotherBuild(t *testing.T) {
 	}
 	differences := other.run("replay", recording, "-o", "json")
 	accepted := write("accepted", differences.out)
-	if got := other.run("replay", recording, "--accept", accepted); got.code != command.ExitDone || differences.code != command.ExitFailed {
-		t.Errorf("expected exit code 0 with the accepted differences, got %+v", got)
+	const rest = "MACHINE  VERSION  SAME  DIFFER\nlamp     1        2     1\n\nlamp/1 differs\n  DIM in dim: state: expected dim, got dim (ignored)\n"
+	if got := other.run("replay", recording, "--accept", accepted); got.out != rest || got.code != command.ExitFailed {
+		t.Errorf("got\n%+v\nwant the difference after the accepted one\n%s", got, rest)
+	}
+	later := write("later", other.run("replay", recording, "--accept", accepted, "-o", "json").out)
+	const all = "MACHINE  VERSION  SAME  DIFFER\nlamp     1        3     0\n"
+	if got := other.run("replay", recording, "--accept", accepted, "--accept", later); got.out != all || got.code != command.ExitDone || differences.code != command.ExitFailed {
+		t.Errorf("expected exit code 0 with all differences accepted, got %+v", got)
 	}
 	left := other.run("record", path("commits"))
 	if want := "settle: 2 runs left out: ON in off: expected on as recorded, got dim\n1 run recorded, with 2 steps.\n"; left.err != want || left.code != command.ExitDone {

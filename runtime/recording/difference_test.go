@@ -19,11 +19,17 @@ func watch(t *testing.T, change string) *durable.Machines {
 	t.Helper()
 	amount := map[string]int{"amount": 1}
 	entry, stop := do{}, do{statechart.Cancel[order]("soon")}
-	service := "charge"
+	service, idle, invokes := "charge", "idle", []statechart.Invoke[order]{}
+	if strings.HasPrefix(change, "another name") {
+		idle = "calm"
+	}
 	switch change {
+	case "a service before":
+		score := statechart.ServiceFunc("score", func(context.Context, order, statechart.Call) (receipt, error) { return receipt{}, nil })
+		invokes = append(invokes, statechart.Invoke[order]{Service: score, OnDone: []on{{Target: "busy"}}, OnError: []on{{Target: "busy"}}})
 	case "another payload":
 		amount["amount"], amount["tip"] = 2, 3
-	case "no cancel":
+	case "no cancel", "another name and no cancel":
 		stop = nil
 	case "another service":
 		service = "refund"
@@ -37,9 +43,10 @@ func watch(t *testing.T, change string) *durable.Machines {
 	}
 	remind := do{statechart.SendAfter("soon", "REMIND", func(order, statechart.Event) (time.Duration, any) { return time.Hour, amount })}
 	run := statechart.ServiceFunc(service, func(context.Context, order, statechart.Call) (receipt, error) { return receipt{}, nil })
-	work := chartState{ID: "C", Initial: "idle", States: []chartState{
-		{ID: "idle", Tags: settled, On: []on{{Event: "GO", Target: "busy", Actions: remind}, {Event: "STOP", Target: "idle", Actions: stop}, {Event: "REMIND", Target: "idle"}}},
-		{ID: "busy", Invoke: []statechart.Invoke[order]{{ID: "charge", Service: run, OnDone: []on{{Target: "idle"}}, OnError: []on{{Target: "idle"}}}}},
+	invokes = append(invokes, statechart.Invoke[order]{Service: run, OnDone: []on{{Target: idle}}, OnError: []on{{Target: idle}}})
+	work := chartState{ID: "C", Initial: idle, States: []chartState{
+		{ID: idle, Tags: settled, On: []on{{Event: "GO", Target: "busy", Actions: remind}, {Event: "STOP", Target: idle, Actions: stop}, {Event: "REMIND", Target: idle}}},
+		{ID: "busy", Invoke: invokes},
 	}}
 	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[order]{
 		ID: "order", Version: 1, Parallel: true, States: []chartState{region("A", entry), region("B", nil), work},
@@ -59,7 +66,7 @@ func TestAReplayShowsDifferencesOfTimersAndServices(t *testing.T) {
 	run := recording.Run{Instance: "order/1", Version: 1, Steps: []recording.Step{
 		step("settle.start", "", "", "", 0, "A.wait", "B.wait", "C.idle"),
 		step("GO", `{"type":"GO"}`, "", "", 1, "A.wait", "B.wait", "C.busy"),
-		step("done.invoke.charge", "", "", "2.1", 2, "A.wait", "B.wait", "C.idle"),
+		step("done.invoke.C.busy", "", "", "2.1", 2, "A.wait", "B.wait", "C.idle"),
 		step("STOP", `{"type":"STOP"}`, "", "", 3, "A.wait", "B.wait", "C.idle"),
 		step("after day", "", "1.1", "", 86400, "A.wait", "B.over", "C.idle"),
 	}}
@@ -81,8 +88,11 @@ func TestAReplayShowsDifferencesOfTimersAndServices(t *testing.T) {
 		"":                nil,
 		"another payload": {"GO: timers[].event.amount: expected 1, got 2", "GO: timers[].event.tip: expected nothing, got 3"},
 		"no cancel":       {"STOP: ended timers: expected REMIND, got none"},
-		"another service": {"GO: services: expected charge, got charge (refund)"},
-		"an effect more":  {"settle.start: effects: expected schedule A.wait day, schedule B.wait day, got emit hello, schedule A.wait day, schedule B.wait day"},
+		"another service": {"GO: services: expected C.busy (charge), got C.busy (refund)"},
+		// The result of charge belongs to charge, although the ID C.busy now belongs to score.
+		"a service before": {"GO: services: expected C.busy (charge), got C.busy (score), C.busy:1 (charge)"},
+		"another name":     {"settle.start: state: expected A.wait, B.wait, C.idle, got A.wait, B.wait, C.calm"},
+		"an effect more":   {"settle.start: effects: expected schedule A.wait day, schedule B.wait day, got emit hello, schedule A.wait day, schedule B.wait day"},
 	} {
 		if _, got := replay(change, nil); text(t, got) != text(t, want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", change, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -91,5 +101,12 @@ func TestAReplayShowsDifferencesOfTimersAndServices(t *testing.T) {
 	rows, _ := replay("another payload", nil)
 	if _, got := replay("another payload", rows[:1]); len(got) != 1 || !strings.Contains(got[0], "tip") {
 		t.Errorf("expected only the difference that is not accepted, got %q", got)
+	}
+	rows, _ = replay("another name", nil)
+	if _, got := replay("another name", rows); len(got) != 0 {
+		t.Errorf("expected the replay to accept the name in all steps, got %q", got)
+	}
+	if _, got := replay("another name and no cancel", rows); len(got) != 1 || got[0] != "STOP: ended timers: expected REMIND, got none" {
+		t.Errorf("expected the difference after the accepted one, got %q", got)
 	}
 }

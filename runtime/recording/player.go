@@ -214,6 +214,30 @@ const (
 	errorChild   = "error.child."
 )
 
+// invocation returns the running service with the name and the ID. If there is none, the name alone decides, then the ID: a
+// default ID depends on the order of a state's services.
+func (p *player) invocation(id, service string) (found statechart.Invocation) {
+	for _, i := range p.instance.Invocations() {
+		if i.ID == id && i.Service == service {
+			return i
+		}
+		if i.Service == service || i.ID == id && found.Key == "" {
+			found = i
+		}
+	}
+	return found
+}
+
+// service returns the name of the service whose end the event reports.
+func (p *player) service(event Event) string {
+	for _, prefix := range []string{doneService, errorService} {
+		if id, ok := strings.CutPrefix(event.Type, prefix); ok && p.instance != nil && event.Key != "" {
+			return p.invocation(id, "").Service
+		}
+	}
+	return ""
+}
+
 // end returns the event that reports the end of a service or child.
 func (p *player) end(event Event) (statechart.Event, error) {
 	for _, prefix := range []string{doneService, errorService, doneChild, errorChild} {
@@ -221,21 +245,17 @@ func (p *player) end(event Event) (statechart.Event, error) {
 		if !ok {
 			continue
 		}
-		keys := map[string]string{} // by ID, which is unique among the running services and among the running children
+		key := ""
 		if prefix == doneService || prefix == errorService {
-			for _, invocation := range p.instance.Invocations() {
-				keys[invocation.ID] = invocation.Key
-			}
-		} else {
-			for _, child := range p.instance.Children() {
-				keys[child.ID] = child.Key
-			}
+			ended := p.invocation(id, event.Service)
+			id, key = ended.ID, ended.Key
+		} else if i := slices.IndexFunc(p.instance.Children(), func(c statechart.ChildRef) bool { return c.ID == id }); i >= 0 {
+			key = p.instance.Children()[i].Key
 		}
-		key := keys[id]
 		if key == "" {
 			return statechart.Event{}, fmt.Errorf("%s: %w", event.Type, errUnawaited)
 		}
-		made := statechart.Event{Type: event.Type, Invocation: key, Payload: event.Payload}
+		made := statechart.Event{Type: prefix + id, Invocation: key, Payload: event.Payload}
 		var err error
 		switch {
 		case prefix == errorService:

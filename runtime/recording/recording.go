@@ -37,6 +37,7 @@ type Event struct {
 	Timer   string          `json:"timer,omitempty"`      // the ID of the timer that fired
 	Owner   string          `json:"owner,omitempty"`      // the path of the timer's state; set in recordings
 	Key     string          `json:"invocation,omitempty"` // the key of the service or child that ended
+	Service string          `json:"service,omitempty"`    // the name of the service that ended; set in recordings
 	// To lists the active atomic states after the event. Ignored is set if the event had no effect.
 	To      []string `json:"to"`
 	Ignored bool     `json:"ignored,omitempty"`

@@ -24,7 +24,7 @@ func (run *Run) Play(machines *durable.Machines, snapshotBytesMax int) error {
 	}
 	for i := range run.Steps {
 		step, from := &run.Steps[i], p.state()
-		step.Owner = p.owner(step.Event)
+		step.Owner, step.Service = p.owner(step.Event), p.service(step.Event)
 		outcome, handled, err := p.play(step.Event)
 		if err != nil {
 			return fmt.Errorf("%s in %s: %w", step.Type, list(from), err)
@@ -76,7 +76,9 @@ type Count struct {
 	Machine string `json:"machine"`
 	Version int    `json:"version"` // the version of the chart that was recorded
 	Same    int    `json:"same"`
-	Differ  int    `json:"differ"`
+	// Partial counts the runs that are the same up to an accepted difference, after which the replay skipped the rest.
+	Partial int `json:"partial"`
+	Differ  int `json:"differ"`
 }
 
 // Row counts the runs with the same difference. Runs that differ only in their data, or in the data in an error, are in the
@@ -111,7 +113,8 @@ func NewReplay(machines *durable.Machines, accepted []Row) *Replay {
 	return r
 }
 
-// Add runs a recorded run, and compares the outcome of each step. If the states differ, it skips the later steps.
+// Add runs a recorded run, and compares the outcome of each step. If the states differ, it skips the later steps, unless the
+// difference is accepted.
 func (r *Replay) Add(run Run) error {
 	id, err := instances.ParseID(run.Instance)
 	if err != nil {
@@ -126,26 +129,30 @@ func (r *Replay) Add(run Run) error {
 		r.counts[key] = &Count{Machine: id.Machine, Version: run.Version}
 	}
 	count, seen := r.counts[key], map[difference]bool{}
-	for row := range r.differences(run) {
+	isWhole := r.compare(run, func(row Row) (accepted bool) {
 		row.Machine, row.Version, row.Example = id.Machine, run.Version, run.Instance
 		which := row.difference()
-		if seen[which] || r.accepted[which] {
-			continue
+		if r.accepted[which] {
+			return true
 		}
-		seen[which] = true
-		if r.rows[which] == nil && len(r.rows) == RowsMax {
-			continue
+		if seen[which] || r.rows[which] == nil && len(r.rows) == RowsMax {
+			seen[which] = true
+			return false
 		}
-		if r.rows[which] == nil {
+		if seen[which] = true; r.rows[which] == nil {
 			r.rows[which] = &row
 			r.order = append(r.order, which)
 		}
 		r.rows[which].Runs++
-	}
-	if len(seen) > 0 {
+		return false
+	})
+	switch {
+	case len(seen) > 0:
 		count.Differ++
-	} else {
+	case isWhole:
 		count.Same++
+	default:
+		count.Partial++
 	}
 	return nil
 }
@@ -177,33 +184,68 @@ func (r *Replay) Counts() []Count {
 // IsForeign reports whether the build has none of the recorded machines. The recording then belongs to another project.
 func (r *Replay) IsForeign() bool { return r.runs > 0 && r.unknown == r.runs }
 
-// differences yields the differences of a run, in the order of its steps.
-func (r *Replay) differences(run Run) func(yield func(Row) bool) {
-	return func(yield func(Row) bool) {
-		p, err := newPlayer(r.machines, run, r.SnapshotBytesMax)
+// compare reports the differences of a run, in the order of its steps. isWhole is false if it skipped the later steps. After
+// an accepted difference in the names of states, it continues with the new names.
+func (r *Replay) compare(run Run, report func(Row) (accepted bool)) (isWhole bool) {
+	p, err := newPlayer(r.machines, run, r.SnapshotBytesMax)
+	if err != nil {
+		report(Row{What: "start", Expected: "a build that can read the instance", Got: r.text(err, run)})
+		return false
+	}
+	names := renames{}
+	for _, step := range run.Steps {
+		before, expected := list(p.state()), step.Outcome
+		step.Owner, expected.State = names.one(step.Owner), names.all(expected.State)
+		outcome, handled, err := p.play(step.Event)
+		was, is := reached(expected.State, !step.Ignored), reached(outcome.State, handled)
 		if err != nil {
-			yield(Row{What: "start", Expected: "a build that can read the instance", Got: r.text(err, run)})
-			return
+			report(Row{Event: step.Type, State: before, What: "event", Expected: was, Got: r.text(err, run)})
+			return false
 		}
-		for _, step := range run.Steps {
-			state := list(p.state())
-			outcome, handled, err := p.play(step.Event)
-			if err != nil {
-				yield(Row{Event: step.Type, State: state, What: "event", Expected: reached(step.Outcome.State, !step.Ignored), Got: r.text(err, run)})
-				return
+		differences := func() {
+			for _, row := range compareOutcomes(expected, outcome) {
+				row.Event, row.State = step.Type, before
+				report(row)
 			}
-			for _, row := range compare(step.Outcome, outcome) {
-				if row.Event, row.State = step.Type, state; !yield(row) {
-					return
-				}
-			}
-			was, is := reached(step.Outcome.State, !step.Ignored), reached(outcome.State, handled)
-			if was != is {
-				yield(Row{Event: step.Type, State: state, What: "state", Expected: was, Got: is})
-				return
-			}
+		}
+		differences()
+		if was == is {
+			continue
+		}
+		accepted, isSame := report(Row{Event: step.Type, State: before, What: "state", Expected: was, Got: is}), slices.Equal(expected.State, outcome.State)
+		if !accepted || !isSame && (handled == step.Ignored || !names.learn(expected.State, outcome.State)) {
+			return false
+		}
+		if !isSame {
+			expected.State = outcome.State
+			differences()
 		}
 	}
+	return true
+}
+
+// renames maps paths of states in a recording to their paths in the new build.
+type renames map[string]string
+
+// learn maps each recorded path to the path at the same place. It returns false if the numbers of paths differ.
+func (n renames) learn(recorded, got []string) bool {
+	for i, path := range recorded {
+		if len(recorded) != len(got) {
+			return false
+		}
+		n[path] = got[i]
+	}
+	return true
+}
+
+func (n renames) one(path string) string { return cmp.Or(n[path], path) }
+
+func (n renames) all(paths []string) []string {
+	var renamed []string
+	for _, path := range paths {
+		renamed = append(renamed, n.one(path))
+	}
+	return renamed
 }
 
 // text returns the error with a placeholder for the name of the instance, so that equal errors have equal texts.
@@ -211,8 +253,8 @@ func (r *Replay) text(err error, run Run) string {
 	return strings.ReplaceAll(err.Error(), run.Instance, "the instance")
 }
 
-// compare returns the differences between two outcomes, except in their states.
-func compare(was, is Outcome) (rows []Row) {
+// compareOutcomes returns the differences between two outcomes, except those of their states.
+func compareOutcomes(was, is Outcome) (rows []Row) {
 	if !slices.Equal(was.State, is.State) {
 		return nil // The other differences follow from this one.
 	}

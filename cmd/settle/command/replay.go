@@ -12,7 +12,7 @@ import (
 
 type replayCommand struct {
 	Recordings []string `arg:"" name:"recording" help:"The files of settle record, also compressed with gzip. - is standard input."`
-	Accept     string   `placeholder:"FILE" help:"Do not report the differences in this file, which settle replay -o json has written."`
+	Accept     []string `placeholder:"FILE" help:"Do not report the differences in this file, which settle replay -o json has written. Repeatable."`
 	outputFlag
 }
 
@@ -28,13 +28,15 @@ func (c *replayCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	var accepted replayAnswer
-	if c.Accept != "" {
-		if err := s.readFile(c.Accept, func(file io.Reader) error { return readAccepted(file, &accepted) }); err != nil {
+	var accepted []recording.Row
+	for _, name := range c.Accept {
+		var earlier replayAnswer
+		if err := s.readFile(name, func(file io.Reader) error { return readAccepted(file, &earlier) }); err != nil {
 			return err
 		}
+		accepted = append(accepted, earlier.Differences...)
 	}
-	replay := recording.NewReplay(known, accepted.Differences)
+	replay := recording.NewReplay(known, accepted)
 	if err := eachIn(s, c.Recordings, recording.Runs, s.newProgress("run replayed", "runs replayed"), replay.Add); err != nil {
 		return err
 	}
@@ -50,7 +52,7 @@ func (c *replayCommand) Run(s *session) error {
 	})
 	runs, different := 0, 0
 	for _, count := range answer.Machines {
-		runs, different = runs+count.Same+count.Differ, different+count.Differ
+		runs, different = runs+count.Same+count.Partial+count.Differ, different+count.Differ
 	}
 	if err == nil && different > 0 {
 		err = fmt.Errorf("%d of %d runs differ on this build: change the build, or accept the differences with --accept", different, runs)
