@@ -51,12 +51,18 @@ type Row struct {
 	// Unstarted counts the instances of Migrate that a migration moves to a state whose timers and children do not run,
 	// because a migration starts nothing.
 	Unstarted int `json:"unstarted"`
+	// Park counts the instances of Fit and Migrate with deferred events that the loop would park, because the build cannot
+	// decode them.
+	Park int `json:"park"`
 	// Example names the first instance that breaks, and Error is the reason.
 	Example string `json:"example,omitempty"`
 	Error   string `json:"error,omitempty"`
 	// UnstartedExample names the first instance of Unstarted, and UnstartedState is the path of its state.
 	UnstartedExample string `json:"unstarted_example,omitempty"`
 	UnstartedState   string `json:"unstarted_state,omitempty"`
+	// ParkExample names the first instance of Park, and ParkError is the reason.
+	ParkExample string `json:"park_example,omitempty"`
+	ParkError   string `json:"park_error,omitempty"`
 }
 
 // New returns a check without instances.
@@ -94,6 +100,12 @@ func (c *Check) Add(record instances.Record, itemErr error) {
 		c.count(record, version, err)
 		if row.Break++; row.Break == 1 {
 			row.Example, row.Error = nameOf(record, itemErr), err.Error()
+		}
+		return
+	}
+	if err := checkDeferred(machine, instance); err != nil {
+		if row.Park++; row.Park == 1 {
+			row.ParkExample, row.ParkError = record.Instance.String(), err.Error()
 		}
 	}
 }

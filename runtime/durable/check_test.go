@@ -117,6 +117,43 @@ func TestACheckCountsAContextWithAnUnknownKeyAsABreak(t *testing.T) {
 	})
 }
 
+func TestACheckCountsDeferredEventsThatTheLoopWouldPark(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		host := func(note statechart.Payload) {
+			w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
+				ID: "kiosk", Version: 1, Initial: "shut", Payloads: statechart.Payloads{"note": note, "open": statechart.NoPayload(), "hint": statechart.Internal()},
+				States: []chartState{
+					{ID: "shut", Tags: settled, Defer: []string{"note", "hint"}, On: []on{{Event: "open", Target: "open"}},
+						Entry: do{statechart.SendAfter("soon", "hint", func(basket, statechart.Event) (time.Duration, any) { return time.Second, nil })}},
+					{ID: "open", Tags: settled, On: []on{{Event: "note", Actions: do{noted("note")}}, {Event: "hint"}}},
+				},
+			}), durable.MachineConfig{}))
+		}
+		host(statechart.PayloadOf[struct{ Text string }]())
+		w.post("kiosk/1", `{"type": "note", "text": "a"}`)
+		w.runFor(t, time.Minute)
+		check := func() compat.Row {
+			check := compat.New(w.machines)
+			check.Add(w.load("kiosk/1"), nil)
+			return check.Rows()[0]
+		}
+		if got := check(); got.Fit != 1 || got.Park != 0 {
+			t.Errorf("expected the same build to decode the deferred events, got %+v", got)
+		}
+		host(statechart.PayloadOf[struct{ Text []string }]())
+		if got := check(); got.Fit != 1 || got.Park != 1 || got.ParkExample != "kiosk/1" || !strings.Contains(got.ParkError, `expected an array under "Text", got a string`) {
+			t.Errorf("expected a deferred event that the other build would park, got %+v", got)
+		}
+		w.post("kiosk/1", event("open", ""))
+		w.run(t)
+		if len(w.parked) != 1 {
+			t.Errorf("expected the loop to park the deferred event, got %v", w.parked)
+		}
+	})
+}
+
 func TestACheckCountsWhatFitsMigratesAndBreaks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,13 +183,13 @@ func TestACheckCountsWhatFitsMigratesAndBreaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const want = `[{"machine":"desk","version":0,"status":"","state":[],"fit":0,"migrate":0,"break":1,"unstarted":0,"example":"desk/9","error":"attribute missing"},` +
-			`{"machine":"desk","version":1,"status":"active","state":["helped"],"fit":0,"migrate":1,"break":0,"unstarted":0},` +
-			`{"machine":"desk","version":1,"status":"active","state":["open"],"fit":0,"migrate":1,"break":2,"unstarted":0,"example":"desk/2",` +
+		const want = `[{"machine":"desk","version":0,"status":"","state":[],"fit":0,"migrate":0,"break":1,"unstarted":0,"park":0,"example":"desk/9","error":"attribute missing"},` +
+			`{"machine":"desk","version":1,"status":"active","state":["helped"],"fit":0,"migrate":1,"break":0,"unstarted":0,"park":0},` +
+			`{"machine":"desk","version":1,"status":"active","state":["open"],"fit":0,"migrate":1,"break":2,"unstarted":0,"park":0,"example":"desk/2",` +
 			`"error":"it waits for the end of the workflow \"print\" as the event \"printed\", which version 2 does not declare: declare it, or host version 1 too"},` +
-			`{"machine":"desk","version":1,"status":"done","state":["finished"],"fit":0,"migrate":1,"break":0,"unstarted":0},` +
-			`{"machine":"ghost","version":4,"status":"","state":[],"fit":0,"migrate":0,"break":1,"unstarted":0,"example":"ghost/1","error":"unknown machine: expected one of desk, order, got \"ghost\""},` +
-			`{"machine":"order","version":1,"status":"active","state":["idle"],"fit":1,"migrate":0,"break":0,"unstarted":0}]`
+			`{"machine":"desk","version":1,"status":"done","state":["finished"],"fit":0,"migrate":1,"break":0,"unstarted":0,"park":0},` +
+			`{"machine":"ghost","version":4,"status":"","state":[],"fit":0,"migrate":0,"break":1,"unstarted":0,"park":0,"example":"ghost/1","error":"unknown machine: expected one of desk, order, got \"ghost\""},` +
+			`{"machine":"order","version":1,"status":"active","state":["idle"],"fit":1,"migrate":0,"break":0,"unstarted":0,"park":0}]`
 		if string(rows) != want {
 			t.Errorf("got\n%s\nwant\n%s", rows, want)
 		}

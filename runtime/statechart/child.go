@@ -282,7 +282,7 @@ func (c *chart) checkInvoked(s *bareSnapshot, id string, stored childJSON) error
 			break
 		}
 	}
-	return c.unmatched(fmt.Sprintf("RenameChild(%q, %s) if the child has another ID now", id, to),
+	return c.unmatched(fmt.Sprintf("RenameChild(%q, %s) before any change to %[1]q if the child has another ID now", id, to),
 		"child %q of machine %q is not a child of the active state %q in this version", id, stored.Machine, stored.State)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +45,7 @@ func TestRunningServiceNeverBecomesAnother(t *testing.T) {
 	stored := []byte(text(t, step.Next))
 	const (
 		shifted = `the stored service "charge" has the ID "pay", which is the ID of the service "refund" of state "pay" in this version; `
-		rename  = `add RenameService("pay", "pay", "pay:1") if the service has another ID now, ReplaceService("pay", "pay", "refund") if it continues as another service, or host version 1 too`
+		rename  = `add RenameService("pay", "pay", "pay:1") before any change to "pay" if the service has another ID now, ReplaceService("pay", "pay", "refund") if it continues as another service, or host version 1 too`
 		kept    = `[{"ID":"%s","Key":"1.0","State":"pay","Service":"%s","Attempt":%d,"RetryAt":"%s"}]`
 	)
 	first, both, refund := []string{"charge"}, []string{"refund", "charge"}, []string{"refund"}
@@ -55,7 +57,7 @@ func TestRunningServiceNeverBecomesAnother(t *testing.T) {
 		"shifted":  {inFlight(t, 1, both, nil), shifted + "raise Version, and " + rename},
 		"migrated": {inFlight(t, 2, both, nil), shifted + rename},
 		"gone": {inFlight(t, 2, refund, nil),
-			shifted + `add RenameService("pay", "pay", ...) if the service has another ID now, ReplaceService("pay", "pay", "refund") if it continues as another service, or host version 1 too`},
+			shifted + `add RenameService("pay", "pay", ...) before any change to "pay" if the service has another ID now, ReplaceService("pay", "pay", "refund") if it continues as another service, or host version 1 too`},
 		"renamed":  {inFlight(t, 2, both, nil, statechart.RenameService("pay", "pay", "pay:1")), fmt.Sprintf(kept, "pay:1", "charge", 3, "2026-01-02T04:04:05Z")},
 		"replaced": {inFlight(t, 2, both, nil, statechart.ReplaceService("pay", "pay", "refund")), fmt.Sprintf(kept, "pay", "refund", 0, "0001-01-01T00:00:00Z")},
 		"elsewhere": {inFlight(t, 2, first, nil, statechart.ReplaceService("next", "pay", "refund"), statechart.ReplaceService("pay", "pay:1", "refund")),
@@ -70,6 +72,38 @@ func TestRunningServiceNeverBecomesAnother(t *testing.T) {
 	}
 }
 
+func TestTheMessagesOfShiftedServicesLeadToAMigration(t *testing.T) {
+	t.Parallel()
+	step, err := inFlight(t, 1, []string{"reserve", "risk", "mail"}, nil).Start(statechart.Start{Instance: "m/1", At: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := []byte(text(t, step.Next))
+	type change struct{ state, from, to string }
+	for _, deployed := range [][]string{{"score", "reserve", "risk", "mail"}, {"reserve", "score", "risk", "mail"}, {"score", "stamp", "reserve", "risk", "mail"}} {
+		var changes []change
+		for {
+			var made []statechart.Change
+			for _, c := range changes {
+				made = append(made, statechart.RenameService(c.state, c.from, c.to))
+			}
+			_, err := inFlight(t, 2, deployed, nil, made...).Restore(stored)
+			if err == nil {
+				break
+			}
+			advice := regexp.MustCompile(`add RenameService\("(.*?)", "(.*?)", "(.*?)"\) before any change to "(.*?)" if`).FindStringSubmatch(err.Error())
+			if advice == nil || len(changes) > len(deployed) {
+				t.Fatalf("%v: expected a few changes to suffice, got %v after %v", deployed, err, changes)
+			}
+			at := slices.IndexFunc(changes, func(c change) bool { return c.to == advice[4] })
+			if at < 0 {
+				at = len(changes)
+			}
+			changes = slices.Insert(changes, at, change{advice[1], advice[2], advice[3]})
+		}
+	}
+}
+
 func TestRunningChildNeverBecomesAnother(t *testing.T) {
 	t.Parallel()
 	step, err := inFlight(t, 1, nil, []string{"courier"}).Start(statechart.Start{Instance: "m/1", At: epoch})
@@ -79,7 +113,7 @@ func TestRunningChildNeverBecomesAnother(t *testing.T) {
 	stored := []byte(text(t, step.Next))
 	both := []string{"printer", "courier"}
 	const want = `unreadable snapshot of chart m: child "pay" of machine "courier" is not a child of the active state "pay" in this version; ` +
-		`raise Version, and add RenameChild("pay", "pay:1") if the child has another ID now, or host version 1 too`
+		`raise Version, and add RenameChild("pay", "pay:1") before any change to "pay" if the child has another ID now, or host version 1 too`
 	if _, err := inFlight(t, 1, nil, both).Restore(stored); err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

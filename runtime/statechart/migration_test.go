@@ -203,7 +203,7 @@ func TestFailedMigrationNamesItsChange(t *testing.T) {
 		{rewrite(func(s *statechart.Stored) { s.Children[0].Machine = "other" }), `migrated from version 1: child "job" under the key "4.2": expected a stored child, once, with its stored machine: a migration cannot start one; fix the migration`},
 		{rewrite(func(s *statechart.Stored) { s.Deferred[0].Event = []byte(`{"kind":"NEVER"}`) }), `deferred event 0: unexpected end of JSON input; fix the migration`},
 		{statechart.RenameTimer("job.left", "1h0m0s", "sla"), `timer 4.1 belongs to "job.left" after "sla", which is not a timer of that state in this version; add RenameTimer("job.left", "sla", ...) or DropTimer("job.left", "sla"), or host version 1 too`},
-		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `the stored service "call" has the ID "x", which no service of state "job.right.busy" has in this version; add RenameService("job.right.busy", "x", "job.right.busy") if the service has another ID now, or host version 1 too`},
+		{statechart.RenameService("job.right.busy", "job.right.busy", "x"), `the stored service "call" has the ID "x", which no service of state "job.right.busy" has in this version; add RenameService("job.right.busy", "x", "job.right.busy") before any change to "x" if the service has another ID now, or host version 1 too`},
 	} {
 		_, err := rewritten(t, nil, []statechart.Change{c.change})
 		if want := "unreadable snapshot of chart guest: " + c.message; !errors.Is(err, statechart.ErrUnreadable) || err.Error() != want {

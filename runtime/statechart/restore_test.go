@@ -154,7 +154,7 @@ func TestRestoreRejectsDamage(t *testing.T) {
 		{`"4.1"`, `"four"`, `expected an ID that one of 5 steps derived, such as 1.0, got "four"`},
 		{`"4.1"`, `"4.-1"`, `expected an ID that one of 5 steps derived, such as 1.0, got "4.-1"`},
 		{`"5.0"`, `"6.0"`, `expected an ID that one of 5 steps derived, such as 1.0, got "6.0"`},
-		{`"id":"p.r2.d"`, `"id":"other"`, `the stored service "call" has the ID "other", which no service of state "p.r2.d" has in this version; raise Version, and add RenameService("p.r2.d", "other", "p.r2.d") if the service has another ID now, or host version 1 too`},
+		{`"id":"p.r2.d"`, `"id":"other"`, `the stored service "call" has the ID "other", which no service of state "p.r2.d" has in this version; raise Version, and add RenameService("p.r2.d", "other", "p.r2.d") before any change to "other" if the service has another ID now, or host version 1 too`},
 		{`"services":{`, `"services":{"3.0":{"id":"p.r2.d","state":"p.r2.d","service":"call"},`, `state "p.r2.d" has its service "p.r2.d" twice`},
 		{`"at":"2026-01-02T04:04:05Z"`, `"at":"9999-12-31T23:00:00-01:00"`, `timer 4.0: expected a deadline in the years 0 to 9999, got 10000-01-01 00:00:00 +0000 UTC`},
 		{`"services":{"5.0":{`, `"ends":{"5.0":{`, `the state p.r1.b.y, p.r2.d is not settled in this version, and no service is running to move it on; raise Version, and add a MoveState to a settled state, or host version 1 too`},

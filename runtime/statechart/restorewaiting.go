@@ -80,7 +80,7 @@ func (c *chart) otherService(n *node, index int, stored serviceJSON) error {
 			break
 		}
 	}
-	change := fmt.Sprintf("RenameService(%q, %q, %s) if the service has another ID now", stored.State, stored.ID, to)
+	change := fmt.Sprintf("RenameService(%q, %q, %s) before any change to %[2]q if the service has another ID now", stored.State, stored.ID, to)
 	if index < 0 {
 		return c.unmatched(change, "the stored service %q has the ID %q, which no service of state %q has in this version", stored.Service, stored.ID, stored.State)
 	}

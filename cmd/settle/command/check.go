@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -54,10 +55,22 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	case len(check.Rows()) == 0:
 		err = s.printf("No instances.\n")
 	default:
-		err = view.WriteCheck(s.Out, s.style, check.Rows())
+		err = view.WriteCheck(s.Out, s.style, s.name(), check.Rows())
 	}
-	if checked, broken := check.Counts(); err == nil && broken > 0 {
-		err = fmt.Errorf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Causes()))
+	checked, broken := check.Counts()
+	park := 0
+	for _, row := range check.Rows() {
+		park += row.Park
+	}
+	var problems []string
+	if broken > 0 {
+		problems = append(problems, fmt.Sprintf("%d of %d instances cannot run on this build: %s", broken, checked, remedy(broken, check.Causes())))
+	}
+	if park > 0 {
+		problems = append(problems, fmt.Sprintf("%d of %d instances have deferred events that this build would park", park, checked))
+	}
+	if err == nil && len(problems) > 0 {
+		err = errors.New(strings.Join(problems, "; "))
 	}
 	return err
 }

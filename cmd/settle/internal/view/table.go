@@ -32,13 +32,16 @@ func WriteTable(w io.Writer, style console.Style, instances []Instance, now time
 
 // WriteCheck writes the counts of a check as a table, one row for each machine, version, status and state. Below the
 // table, it writes an example for each row with broken instances.
-func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
+func WriteCheck(w io.Writer, style console.Style, command string, rows []compat.Row) error {
 	header := []string{"MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK"}
-	// Show the column only if needed: most deployments have no such instances, and a narrow terminal has no room for it.
-	isUnstarted := func(row compat.Row) bool { return row.Unstarted > 0 }
-	hasUnstarted := slices.ContainsFunc(rows, isUnstarted)
+	// Show these columns only if needed: most deployments have no such instances, and a narrow terminal has no room.
+	hasUnstarted := slices.ContainsFunc(rows, func(row compat.Row) bool { return row.Unstarted > 0 })
 	if hasUnstarted {
 		header = append(header, "UNSTARTED")
+	}
+	hasPark := slices.ContainsFunc(rows, func(row compat.Row) bool { return row.Park > 0 })
+	if hasPark {
+		header = append(header, "PARK")
 	}
 	table := NewTable(style, header...)
 	for _, row := range rows {
@@ -53,6 +56,9 @@ func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
 		if hasUnstarted {
 			cells = append(cells, count(row.Unstarted))
 		}
+		if hasPark {
+			cells = append(cells, count(row.Park))
+		}
 		table.Add(cells...)
 	}
 	if err := table.Write(w); err != nil {
@@ -62,9 +68,12 @@ func WriteCheck(w io.Writer, style console.Style, rows []compat.Row) error {
 		if err := writeProblem(w, style, row.Break, row.Example, "break", row.Error); err != nil {
 			return err
 		}
-		problem := fmt.Sprintf("a migration moves it to the state %s, whose timers and children do not start; once this build is deployed, run settle move %s %[1]s, which runs Entry too",
-			row.UnstartedState, row.UnstartedExample)
+		problem := fmt.Sprintf("a migration moves it to the state %s, whose timers and children do not start; once this build is deployed, run %s move %s %[1]s, which runs Entry too",
+			row.UnstartedState, command, row.UnstartedExample)
 		if err := writeProblem(w, style, row.Unstarted, row.UnstartedExample, "migrate", problem); err != nil {
+			return err
+		}
+		if err := writeProblem(w, style, row.Park, row.ParkExample, "park", row.ParkError); err != nil {
 			return err
 		}
 	}
