@@ -61,7 +61,7 @@ func (r *replay) mayMigrateLater() bool {
 		return strings.Contains(message.body, failing) && len(r.parked(message)) > 0
 	}
 	defers := slices.ContainsFunc(r.record.History[r.at:], func(t instances.Transition) bool { return t.Event == replayed })
-	isOpen := r.instance != nil && r.at < len(r.record.History) && slices.Equal(r.record.History[r.at].From, r.instance.State())
+	isOpen := r.instance == nil || r.at < len(r.record.History) && slices.Equal(r.record.History[r.at].From, r.instance.State())
 	return r.isToMigrate() && (defers || isOpen || slices.ContainsFunc(slices.Concat(r.queues...), failed))
 }
 
