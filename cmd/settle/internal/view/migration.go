@@ -133,7 +133,7 @@ func (m *Migrations) Write(w io.Writer, style console.Style) error {
 			fmt.Fprintf(&b, "  %s: %s → %s\n", escaped(change.Path), shortJSON(change.Before, shortMax), style.State(shortJSON(change.After, shortMax)))
 		}
 		if row.More > 0 {
-			fmt.Fprintf(&b, "  and %d more changes\n", row.More)
+			fmt.Fprintf(&b, "  and %d more\n", row.More)
 		}
 	}
 	_, err := io.WriteString(w, b.String())
