@@ -64,8 +64,8 @@ const (
 // Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.
 type Store interface {
 	producer.Store
-	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if no instance has
-	// had it.
+	// Find returns the instance that has the alias or was the last to have it. It returns dynamostore.ErrNoAlias if no
+	// instance ever had it.
 	Find(ctx context.Context, alias string) (instances.ID, error)
 	// Redeem stores the event of a callback with the instance's alias, if it is the first callback; see
 	// dynamostore.Redemption. A repeated call with the same `by` returns the same result.
@@ -74,9 +74,9 @@ type Store interface {
 
 // Config tunes the API. The zero value is useful.
 type Config struct {
-	// Webhooks are the third parties that send signed requests. The keys are the names in their addresses.
+	// Webhooks are the third parties that send signed requests, keyed by the names in their addresses.
 	Webhooks map[string]Webhook
-	// Callbacks are the third parties that may call back. The keys are the provider names in their addresses.
+	// Callbacks are the third parties that may call back, keyed by the provider names in their addresses.
 	Callbacks map[string]Callback
 	// EventBytesMax limits the size of a queued event, including its ID. Defaults to producer.EventBytesMax, the maximum.
 	EventBytesMax int
@@ -87,7 +87,7 @@ type Config struct {
 	// only for development.
 	LogDetails bool
 	// BasePath is the path below which a custom domain serves the API, such as "/settle" for an API mapping "settle". The
-	// API accepts each path with and without it. OpenAPI clients use it. Empty by default.
+	// API accepts each path with and without BasePath. Its OpenAPI document lists the paths with it. Empty by default.
 	BasePath string
 	// Now is the clock for the expiry of callback addresses and reserved event IDs. Defaults to time.Now.
 	Now func() time.Time
@@ -141,7 +141,7 @@ func checkBasePath(base string) error {
 }
 
 // withoutBasePath returns the request with the path below `base`. AWS documents that rawPath does not contain the API
-// mapping ("Create AWS Lambda proxy integrations for HTTP APIs"), but other proxies leave the path as it is. So
+// mapping ("Create AWS Lambda proxy integrations for HTTP APIs"), but other proxies leave the path unchanged. So
 // withoutBasePath keeps a path that does not start with `base`.
 func withoutBasePath(r *http.Request, base string) *http.Request {
 	rest, ok := strings.CutPrefix(r.URL.Path, base)
@@ -162,7 +162,7 @@ type api struct {
 	store    Store
 	config   Config
 	mux      *http.ServeMux
-	// openAPI returns the OpenAPI document. The first request for it builds it, so that the process starts quickly.
+	// openAPI returns the OpenAPI document. It builds the document on first use, so that the process starts quickly.
 	openAPI func() ([]byte, error)
 }
 
@@ -183,7 +183,7 @@ func New(machines *durable.Machines, queue producer.Queue, store Store, config C
 	return a, nil
 }
 
-// ServeHTTP answers every request with JSON, including unknown routes and requests that make a payload's code panic.
+// ServeHTTP answers every request with JSON, even if the route is unknown or a payload's code panics.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {

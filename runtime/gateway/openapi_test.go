@@ -72,7 +72,7 @@ func (d openAPI) schema(t *testing.T, schema json.RawMessage) *jsonschema.Resolv
 	return resolved
 }
 
-// operation returns the documented operation of a request.
+// operation returns the documented operation for a request.
 func (d openAPI) operation(r *http.Request) (operation, bool) {
 	if path.Clean(r.URL.Path) != r.URL.Path { // No route has such a path.
 		return operation{}, false
@@ -197,7 +197,7 @@ func TestOpenAPIDocumentIsValid(t *testing.T) {
 	}
 }
 
-// TestDocumentAndRoutesAgree requests each documented path, and compares the routes that answered with all routes.
+// TestDocumentAndRoutesAgree requests each documented path. It compares the routes that answered with all routes.
 func TestDocumentAndRoutesAgree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, allParties())

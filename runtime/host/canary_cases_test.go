@@ -172,7 +172,7 @@ func (w *world) playCallback(payloadsShown bool) {
 	}
 }
 
-// playQueues invokes the functions behind the standard queues with invalid messages and with the end of an execution.
+// playQueues sends invalid messages and a report of an ended execution to the functions behind the standard queues.
 func (w *world) playQueues() {
 	w.t.Helper()
 	const change = `{"detail-type":"Step Functions Execution Status Change","detail":{"executionArn":"arn:aws:states:us-east-1:000000000000:execution:m:settle-1","name":"settle-1",` +

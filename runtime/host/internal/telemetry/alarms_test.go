@@ -271,9 +271,9 @@ func TestTheAlarmOnEventsRingsWhileAChainLasts(t *testing.T) {
 	}
 }
 
-// TestARunawayStopsAndRingsTheAlarmOnParkedEvents plays a chart that sends itself two messages for each one, after a single
-// event. Config.HopsMax stops it far below the threshold of the alarm Events. The parked messages stay in the dead-letter
-// queue, so the alarm DeadLetters rings until a person empties it. The log lines about them ring Faults for a while.
+// TestARunawayStopsAndRingsTheAlarmOnParkedEvents starts a chart that sends itself two messages for each one. HopsMax
+// stops it far below the threshold of the alarm Events. The parked messages stay in the dead-letter queue, so
+// DeadLetters rings until a person empties that queue. Their log lines ring Faults for a while.
 func TestARunawayStopsAndRingsTheAlarmOnParkedEvents(t *testing.T) {
 	t.Parallel()
 	const length = time.Hour

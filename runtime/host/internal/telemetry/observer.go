@@ -86,7 +86,7 @@ func (t *Telemetry) loaded(ctx context.Context, loaded durable.Loaded) {
 const backlogLogged = time.Minute
 
 // nearDeadline is a divisor: a task's deadline is near when less than a tenth of its timeout is left. No fixed time
-// suits all tasks, because some have a timeout of five minutes, and others one of days.
+// suits all tasks: five minutes are the whole timeout of some tasks, but only the last moment of others.
 const nearDeadline = 10
 
 // held reports a task that will time out soon. It ignores a task that has timed out, because its workflow has continued
