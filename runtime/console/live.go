@@ -132,8 +132,8 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 	}
 }
 
-// isFollowed reports whether the page at the path follows the store: the machines, a machine without the filter for stuck
-// instances, an instance, and a job. The other pages hide messages from other readers, read much, or contain a form.
+// isFollowed reports whether the page at the path follows the store: the machines, a machine without the filter for
+// stuck instances, an instance, or a job. Other pages hide messages from other readers, read much, or contain a form.
 func isFollowed(path string, query url.Values) bool {
 	first, rest, _ := strings.Cut(path, "/")
 	switch {

@@ -159,7 +159,7 @@ func (c *console) operationURL(name string, kind instances.OperationKind) string
 	return c.instanceURL(name) + "/operate/" + string(kind)
 }
 
-// operationPage computes the operation on the stored instance, and writes nothing. The values have the state of a move.
+// operationPage computes the operation on the stored instance, and writes nothing. A move finds its state in `values`.
 func (c *console) operationPage(ctx context.Context, name, kind string, values url.Values) (*page, error) {
 	p, _, err := c.readOperation(ctx, name, kind, values)
 	return p, err

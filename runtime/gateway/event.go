@@ -108,8 +108,8 @@ func (a *api) prepare(to instances.ID, body []byte, eventID string) (producer.Ev
 	return producer.Check(a.machines, to, body, eventID, a.config.EventBytesMax)
 }
 
-// admit refuses an event to an instance that is behind. Webhooks and callbacks skip this check, because a third party
-// may never resend a refused request, and because each callback was requested by the instance itself.
+// admit refuses an event to an instance that is behind. Webhooks and callbacks do not call it: a third party may never
+// resend a refused request, and each callback was requested by the instance itself.
 func (a *api) admit(ctx context.Context, event producer.Event) error {
 	err := a.producer.Admit(ctx, event)
 	if err != nil && !errors.Is(err, producer.ErrBehind) {

@@ -86,8 +86,8 @@ type Config struct {
 	// LogDetails adds the reason to the line of a rejected request. The reason may quote the request, so set LogDetails
 	// only for development.
 	LogDetails bool
-	// BasePath is the path below which a custom domain serves the API, such as "/settle" for an API mapping "settle". The
-	// API accepts each path with and without BasePath. Its OpenAPI document lists the paths with it. Empty by default.
+	// BasePath is the path below which a custom domain serves the API, such as "/settle" for an API mapping "settle".
+	// The API accepts each path with and without it. The OpenAPI document names it as the server. Empty by default.
 	BasePath string
 	// Now is the clock for the expiry of callback addresses and reserved event IDs. Defaults to time.Now.
 	Now func() time.Time
@@ -205,8 +205,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // routes lists the routes for clients.
 const routes = "POST /instances/{machine}/{id}/events, POST /aliases/{alias}/events, GET /instances/{machine}/{id}, GET /aliases/{alias}, GET /machines, GET /openapi.json, GET /healthz or a path below /webhooks/"
 
-// unrouted returns why a request has no route. The mux's handler distinguishes an unknown path from a wrong method, but
-// answers in plain text. It also redirects unclean paths, and the redirect would drop the stage of an HTTP API.
+// unrouted returns the reason why a request has no route. The mux distinguishes an unknown path from a wrong method,
+// but answers in plain text. It also redirects unclean paths, which would drop the stage of an HTTP API.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, verdict http.Handler) error {
 	probe := &recorder{header: http.Header{}}
 	verdict.ServeHTTP(probe, r)

@@ -234,7 +234,7 @@ func (a *api) eventsOf(machine string) object {
 }
 
 // isOfRuntime reports whether only the runtime may send events of the type, even if the machine declares it.
-// Machines.Accept rejects such events from other senders.
+// Machines.Accept rejects such events.
 func isOfRuntime(machine durable.Machine, typ string) bool {
 	own := []string{durable.TokenExpired, durable.AliasTaken, statechart.CommunicationError}
 	return slices.Contains(own, typ) || slices.Contains(machine.Describe().WorkflowEnds, typ) || strings.HasPrefix(typ, statechart.ReservedPrefix)

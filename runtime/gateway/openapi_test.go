@@ -46,7 +46,7 @@ type operation struct {
 	}
 }
 
-// compiled holds compiled schemas by document and schema. Compiling takes milliseconds, and many tests use one document.
+// compiled caches compiled schemas by document and schema. Compiling takes milliseconds, and tests share documents.
 var compiled sync.Map
 
 // schema compiles a schema of the document.
