@@ -9,7 +9,7 @@
 //	placed, err := client.ContextOf[order.Context](sent.After)
 //
 // Pass the machines that the consumers host. The client validates events against them. It starts no services, so the
-// services may be nil.
+// machines may have nil services.
 //
 // # Permissions
 //

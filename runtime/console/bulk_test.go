@@ -112,7 +112,7 @@ func TestABulkOperationHasADryRunAndChangesEachMatch(t *testing.T) {
 			if other := w.record("1"); len(other.History) != len(before.History)+1 {
 				t.Errorf("%s: an instance that does not match has the history %+v", c.query, other.History)
 			}
-			if c.state == "active" { // until the services have ended
+			if c.state == "active" { // It stays active until the services have ended.
 				return
 			}
 			contains(t, textOf(w.page("machines/order/bulk?"+c.query, 0)), c.again, "Bulk operations since the console started", "· order · all instances", "· 3 of 3, ended")

@@ -57,7 +57,7 @@ type jobData struct {
 	// ended before its last instance, or is empty.
 	Begun, Ended time.Time
 	Problem      string
-	// Left is the approximate time that the rest takes.
+	// Left is the approximate time that the remaining instances take.
 	Left time.Duration
 
 	// started is the time when the job was started. took is how long the finished instances have taken by the clock of
@@ -243,7 +243,7 @@ func (c *console) jobPage(_ context.Context, number string) (*page, error) {
 	return &page{Name: "job", Title: "Bulk operation", Data: j.progress(), Parts: []string{"job-say", "job-progress", "job-stop", "job-failures"}}, nil
 }
 
-// postJob stops a job, after the instance that the job is changing.
+// postJob stops a job. The job first finishes its current instance.
 func (c *console) postJob(_ context.Context, number string, form url.Values) (answer, error) {
 	j := c.jobs.find(number)
 	switch {

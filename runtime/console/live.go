@@ -56,7 +56,7 @@ type reading struct {
 	parts map[string]string
 	// every is the time until the next read.
 	every time.Duration
-	// problem says why the last read failed, or is empty. After a failure, the parts are those of the read before.
+	// problem says why the last read failed, or is empty. After a failure, the parts are from the previous read.
 	problem string
 }
 

@@ -64,7 +64,7 @@ func TestAPageShowsTheChartAfterAnEarlierTransition(t *testing.T) {
 		if got := marksOf(t, page); !slices.Equal(got.Active, []string{"work.packing", "mood.calm"}) || len(got.Taken) != 1 {
 			t.Errorf("got %+v", got)
 		}
-		for _, at := range []string{"0", "99", "x"} { // shows the present
+		for _, at := range []string{"0", "99", "x"} { // Each of these shows the present.
 			if got := marksOf(t, w.page("instances/order/1?at="+at, 0)); !slices.Equal(got.Active, []string{"work.waiting", "mood.calm"}) {
 				t.Errorf("at=%s: got %+v", at, got)
 			}

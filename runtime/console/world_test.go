@@ -349,7 +349,7 @@ func marksOf(t *testing.T, page string) (marks struct {
 	return marks
 }
 
-// contains checks that a text contains all the other texts.
+// contains checks that a text contains each wanted text.
 func contains(t *testing.T, text string, want ...string) {
 	t.Helper()
 	for _, part := range want {

@@ -17,7 +17,7 @@ import (
 // IndexName is the name of the global secondary index that ListPage reads.
 const IndexName = "by_state"
 
-// IndexShards is the number of index partitions for active instances. All other instances share the same number of
+// IndexShards is the number of index partitions for active instances. The other instances have the same number of
 // separate partitions. A partition accepts 1,000 writes a second. An index that cannot keep up throttles the table.
 //
 // A later version may raise the number. An instance then moves to its new partition at its next commit, and readers of

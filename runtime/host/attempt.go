@@ -11,7 +11,7 @@ import (
 )
 
 // AttemptTimeout limits each attempt of a call that the runtime makes to AWS. The runtime never long-polls a queue, so
-// its calls normally take much less. The SDK's client has no timeout: a call on a dead connection would hold its batch
+// its calls normally take less. The SDK's client has no timeout: a call on a dead connection would hold its batch
 // until the function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
 const AttemptTimeout = 5 * time.Second
 

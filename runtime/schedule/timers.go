@@ -18,8 +18,9 @@ import (
 	"github.com/settle-run/settle/runtime/internal/plainjson"
 )
 
-// Lead is how long before a message is due its schedule sends it to the delay queue. The delay queue is precise to the
-// second, but EventBridge Scheduler may be late by up to a minute (EventBridge Scheduler User Guide, "Schedule types").
+// Lead is the head start of a schedule: it sends its message to the delay queue this long before the message is due. The
+// delay queue is precise to the second, but EventBridge Scheduler may be late by up to a minute (EventBridge Scheduler
+// User Guide, "Schedule types").
 const Lead = 3 * time.Minute
 
 // descriptionBytesMax is Scheduler's limit for a description.

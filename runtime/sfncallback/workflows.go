@@ -132,7 +132,7 @@ func executionARN(machine, name string) string {
 }
 
 // Describe returns how the execution ended, or nil while it runs. Fails with durable.ErrNoExecution, durable.ErrRefused
-// or durable.ErrDenied. An instance may be imported from another Region or account. The role cannot read executions
+// or durable.ErrDenied. An instance may be imported from another Region or account. The role cannot read its executions
 // there, so Describe returns durable.ErrNoExecution for them.
 func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
 	if len(w.arns) > 0 && !w.isNear(arn) {

@@ -72,7 +72,7 @@ type named int
 
 func (n named) String() string { return []string{"low", "high"}[n] }
 
-// A type without String would store its states as "0" and "1", and inserting a state would change their meaning.
+// Without String, states would be stored as "0" and "1". Inserting a state would then change their meaning.
 func TestStatesThatAreNumbersNeedNames(t *testing.T) {
 	t.Parallel()
 	host := func(states ...statelesshost.State[struct{}]) error {

@@ -216,7 +216,7 @@ const (
 	exportMax = 2 * time.Second
 	// exportMargin is reserved for the response of the invocation.
 	exportMargin = 250 * time.Millisecond
-	// exportSlow is the duration from which a failed export counts as a sign of an unresponsive collector.
+	// exportSlow is the minimum duration of a failed export that counts as a sign of an unresponsive collector.
 	exportSlow = 200 * time.Millisecond
 	// exportPause is the time without exports after the collector did not respond. Without a pause, every invocation
 	// would wait.
