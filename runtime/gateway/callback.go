@@ -113,7 +113,7 @@ func (a *api) addressee(r *http.Request) (Callback, instances.ID, error) {
 }
 
 // unknownJob returns the error for a callback whose alias the instance does not have. Either the instance does not wait
-// for this job, or it has not claimed the alias yet: a third party may call back before the call that started its job
+// for this job, or it has not claimed the alias yet. A callback may arrive before the call that started its job
 // returns.
 func (a *api) unknownJob(ctx context.Context, to instances.ID, redemption dynamostore.Redemption) error {
 	record, err := a.store.Load(ctx, to)
