@@ -8,14 +8,14 @@
 //	sent, err := c.Send(ctx, "order/1", order.Place{Item: "book"}, client.Until(client.Settled))
 //	placed, err := client.ContextOf[order.Context](sent.After)
 //
-// Pass the machines that the consumers host. The client validates events against them. It starts no services, so these
-// may be nil.
+// Pass the machines that the consumers host. The client validates events against them. It starts no services, so the
+// machines may have nil services.
 //
 // # Permissions
 //
-// Each call needs only these permissions on the FIFO queue and the table. To send to a machine with a BacklogAgeMax, add
-// dynamodb:GetItem. If you encrypt the queue or the table with
-// your own KMS keys, add the permissions for these keys.
+// Each call needs only these permissions on the FIFO queue and the table. To send to a machine with a BacklogAgeMax,
+// add dynamodb:GetItem. If you encrypt the queue or the table with your own KMS keys, add the permissions for these
+// keys.
 //
 //	Send                    sqs:SendMessage
 //	Send with ID            sqs:SendMessage, dynamodb:UpdateItem on the keys idempotency/*
@@ -92,9 +92,9 @@ type Instance struct {
 	unreadable error
 }
 
-// ContextOf returns the context of an instance. C must be the context type of its machine. If a newer version of the
-// machine is hosted, ContextOf returns the migrated context. It fails with ErrUnreadable if the machines cannot read
-// the instance.
+// ContextOf returns the context of an instance. C must be the context type of the instance's machine. If a newer
+// version of the machine is hosted, ContextOf returns the migrated context. It fails with ErrUnreadable if the machines
+// cannot read the instance.
 func ContextOf[C any](instance Instance) (C, error) {
 	var c C
 	if instance.unreadable != nil {

@@ -64,7 +64,7 @@ type Sent struct {
 // Send validates an event and queues it for an instance, such as order/1. The event may create the instance. The
 // argument event is one of:
 //
-//   - a value of a payload type, or a pointer to one, that one event of the machine declares, such as order.Place{...}
+//   - a value, or a pointer to a value, of a payload type that one event of the machine declares: order.Place{...}
 //   - an Event
 //   - a json.RawMessage with the whole event, such as {"type": "PLACE", "item": "book"}
 //

@@ -18,8 +18,8 @@ import (
 //go:embed assets templates
 var files embed.FS
 
-// assets are the files that pages refer to. Their addresses contain a digest of all files, so browsers may keep them
-// forever. A module's relative imports lead to the same digest.
+// assets are the files that pages refer to. Their addresses contain a digest of all files, so browsers may cache them
+// forever. A relative import in a module resolves to an address with the same digest.
 type assets struct {
 	digest  string
 	content map[string][]byte // by name

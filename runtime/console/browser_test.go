@@ -28,12 +28,12 @@ type browser struct {
 	http *httptest.Server
 
 	mu sync.Mutex
-	// logged are the warnings and errors in the console of the browser.
+	// logged contains the warnings and errors in the console of the browser.
 	logged []string
 }
 
-// newBrowser starts a browser, a consumer and a console. Without a browser on this machine, it fails under CI=true and
-// skips the test otherwise.
+// newBrowser starts a browser, a consumer and a console. If this computer has no browser, it fails the test under
+// CI=true and skips it otherwise.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	return newBrowserOf(t, func() *world { return newWorld(t, nil) })
@@ -78,8 +78,8 @@ func newBrowserOf(t *testing.T, begin func() *world) *browser {
 	return b
 }
 
-// do runs steps in the tab. A step waits for its element, but not forever. If a live update or the next page replaces the
-// element before the step, do begins again.
+// do runs steps in the tab. A step waits for its element, but not forever. If a live update or the next page replaces
+// the element before the step uses it, do starts over.
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
@@ -95,10 +95,10 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// followed is true if the page follows the store, or says that it does not.
+// followed is true if the page follows the store, or if it is a page without live updates.
 const followed = `!document.body.dataset.live || document.querySelector("#status").dataset.state === "good"`
 
-// open opens a page, and waits until it follows the store or says that it does not.
+// open opens a page. If the page has live updates, open waits until it follows the store.
 func (b *browser) open(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.http.URL + "/console/" + path))
@@ -115,7 +115,7 @@ func (b *browser) until(expression string) {
 		look();
 	})`
 	var failed error
-	for range 4 { // If the browser leaves the page, the wait ends with an error.
+	for range 4 { // If the browser leaves the page, the wait fails with an error.
 		is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise))
 		if is {
 			return
@@ -145,7 +145,7 @@ func (b *browser) theme(name string) {
 	}
 }
 
-// legible opens all details of the page, and checks the contrast of its texts.
+// legible opens all details of the page, and checks the contrast of its text.
 func (b *browser) legible(page string) {
 	b.t.Helper()
 	script, err := os.ReadFile("testdata/contrast.js")
@@ -162,7 +162,7 @@ func (b *browser) legible(page string) {
 	}
 }
 
-// fits checks that the page is not wider than the screen, and that its panels use the width of a phone.
+// fits checks that the page is not wider than the screen, and that its panels use the full width of a phone.
 func (b *browser) fits(page string, width int64) {
 	b.t.Helper()
 	if got := get[int64](b, `document.documentElement.scrollWidth`); got > width {
@@ -174,14 +174,14 @@ func (b *browser) fits(page string, width int64) {
 	}
 }
 
-// forgive forgets what the browser has logged, such as the status of a page that is expected to fail.
+// forgive clears the browser's log, for example after a page that is expected to fail.
 func (b *browser) forgive() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.logged = nil
 }
 
-// areLegible checks pages in both themes, on a phone and on a desktop. A page is ready when the expression is true.
+// areLegible checks pages in both themes, on a phone and on a desktop. A page is ready when `ready` is true.
 func (b *browser) areLegible(ready string, pages ...string) {
 	b.t.Helper()
 	for _, theme := range []string{"light", "dark"} {
@@ -195,7 +195,7 @@ func (b *browser) areLegible(ready string, pages ...string) {
 			b.legible(page + ", " + theme)
 		}
 	}
-	b.forgive() // Some pages are refusals, and the browser logs their status.
+	b.forgive() // Some pages report errors, and the browser logs their status.
 }
 
 // clean checks that the browser has logged no warning and no error.
@@ -267,7 +267,7 @@ func TestABrowserSeesATimerFire(t *testing.T) {
 	b.w.fireTimers()
 	b.w.send("order/1", place)
 	b.w.send("order/1", `{"type": "CALL"}`)
-	b.w.send("order/1", `{"type": "CALL"}`) // The guard of the first reminder fails now.
+	b.w.send("order/1", `{"type": "CALL"}`) // The guard of the first reminder is now false.
 	b.open("instances/order/1")
 	get[any](b, `window.once = true, null`)
 	b.until(`document.querySelector('.active[data-path="work.waiting"]') && /^(00:59:\d\d|01:00:00)$/.test(document.querySelector("[data-countdown]").textContent)`)
@@ -321,14 +321,14 @@ func TestABrowserTravelsInTime(t *testing.T) {
 	b.do(chromedp.KeyEvent("["))
 	active("work.packing")
 	b.until(`location.search === "?at=1" && document.querySelector("#at").textContent === "after transition 1" && !document.querySelector('.taken[data-to="work.cancelled"]')`)
-	b.open("instances/order/1?at=1") // The address is enough.
+	b.open("instances/order/1?at=1") // The address alone selects the transition.
 	active("work.packing")
 	b.do(chromedp.KeyEvent("]"))
 	active("work.waiting")
 	key := func(key, modifiers string) {
 		get[any](b, `document.body.dispatchEvent(new KeyboardEvent("keydown", {bubbles: true, key: "`+key+`", `+modifiers+`})), null`)
 	}
-	key("[", `ctrlKey: true`) // A shortcut of the browser.
+	key("[", `ctrlKey: true`) // This is a shortcut of the browser.
 	key("[", `ctrlKey: true, altKey: true, modifierAltGraph: true`)
 	active("work.packing")
 	key("]", `altKey: true`) // Option on macOS.
@@ -363,7 +363,7 @@ func TestTheKeyboardIsEnough(t *testing.T) {
 	b.until(`document.activeElement.className === "skip" && document.activeElement.getBoundingClientRect().width > 50`)
 	b.do(chromedp.KeyEvent("\r"))
 	b.until(`document.activeElement.id === "main"`)
-	b.until(`document.querySelector("svg.chart").getAttribute("role") === "group"`) // An image has no links.
+	b.until(`document.querySelector("svg.chart").getAttribute("role") === "group"`) // The role "img" would hide the links from screen readers.
 	for range 40 {
 		b.do(chromedp.KeyEvent("\t"))
 		if get[string](b, `document.activeElement.dataset?.path ?? ""`) == "work.waiting" {

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// bulkMax is how many instances a bulk operation reads at most.
+	// bulkMax limits the instances that a bulk operation reads.
 	bulkMax = 10_000
-	// samplesMax is how many instances of a bulk operation have a dry run on the engine.
+	// samplesMax limits the instances of a bulk operation that get a dry run on the engine.
 	samplesMax = 3
 )
 
 // selection is the filter of a list of instances.
 type selection struct {
 	Machine string
-	// State is a state or a parent state, Prefix the beginning of an ID, and Only is onlyFailed or onlyStuck. Each may
+	// State is a state or a parent state. Prefix is the beginning of an ID. Only is onlyFailed or onlyStuck. Each may
 	// be empty.
 	State, Prefix, Only string
 }
@@ -42,7 +42,7 @@ func selectionOf(machine string, values url.Values) selection {
 // Selection returns the selection of a page, for its template.
 func (s selection) Selection() selection { return s }
 
-// query returns the query of a page with the selection and one more value. A filter that is not set is left out.
+// query returns the query of a page with the selection and one more value. It leaves out filters that are not set.
 func (s selection) query(key, value string) string {
 	values := url.Values{"state": {s.State}, "prefix": {s.Prefix}, "only": {s.Only}}
 	values.Set(key, value)
@@ -63,7 +63,7 @@ func (c *console) bulkURL(s selection) string {
 	return c.machineURL(s.Machine) + "/bulk" + s.query("", "")
 }
 
-// filter returns the filter of the store. It also selects instances that are not stuck.
+// filter returns the filter for the store. For onlyStuck, it also selects instances that are not stuck.
 func (s selection) filter() dynamostore.Filter {
 	filter := dynamostore.Filter{Machine: s.Machine, State: s.State, Prefix: s.Prefix}
 	switch s.Only {
@@ -98,8 +98,8 @@ func isIn(record instances.Record, state string) bool {
 	return slices.ContainsFunc(record.State, func(path string) bool { return path == state || strings.HasPrefix(path, state+".") })
 }
 
-// skips reports whether a bulk operation leaves the instance unchanged. If a user starts an operation again, it skips the
-// instances that are done.
+// skips reports whether a bulk operation leaves the instance unchanged. If a user repeats an operation, it skips the
+// instances that are already done.
 func skips(op instances.Operation, record instances.Record) bool {
 	return !operations.Applies(op.Kind, record) || op.Kind == instances.Move && isIn(record, op.State)
 }
@@ -109,17 +109,17 @@ type matches struct {
 	// IDs are the instances that the operation would change, and States counts them by state.
 	IDs    []instances.ID
 	States map[string]int
-	// Read counts the instances read, Skipped the selected ones that the operation skips, and Unreadable those that this
-	// build cannot read.
+	// Read counts the instances that were read. Skipped counts the selected ones that the operation skips. Unreadable
+	// counts those that this build cannot read.
 	Read, Skipped, Unreadable int
-	// TooMany says that there are more than bulkMax to read.
+	// TooMany is set if there are more than bulkMax instances to read.
 	TooMany bool
 }
 
-// Order returns the states in the order of their counts, the largest first.
+// Order returns the states in descending order of their counts.
 func (m *matches) Order() []string { return byCount(m.States) }
 
-// match reads the selected instances, until it has found `limit` that the operation would change. For an operation that
+// match reads the selected instances until it has found `limit` that the operation would change. For an operation that
 // needs an active instance, it reads only active ones.
 func (c *console) match(ctx context.Context, s selection, op instances.Operation, limit int) (*matches, error) {
 	filter := s.filter()
@@ -136,7 +136,7 @@ func (c *console) match(ctx context.Context, s selection, op instances.Operation
 		found.Unreadable += len(listed.Unreadable)
 		for _, record := range listed.Records {
 			switch {
-			case seen[record.Instance] || !c.selects(s, record): // An instance that moves can be in two pages.
+			case seen[record.Instance] || !c.selects(s, record): // An instance that changes state meanwhile can appear on two pages.
 				continue
 			case skips(op, record):
 				found.Skipped++
@@ -168,25 +168,25 @@ type bulkData struct {
 	// Found is the result of the dry run, or nil. Samples are the first instances after the operation.
 	Found   *matches
 	Samples []sample
-	// Cost is the cost of reading them, or empty if it is unknown.
+	// Cost is the cost of reading the instances, or empty if it is unknown.
 	Cost string
 	Jobs []jobData
 }
 
-// sample is the dry run of an operation on one instance: the result, or the error.
+// sample is the result of an operation's dry run on one instance, or the dry run's error.
 type sample struct {
 	Name  string
 	Trial *trial
 	Error string
 }
 
-// Max is how many instances a bulk operation reads at most.
+// Max returns the limit of the instances that a bulk operation reads.
 func (d *bulkData) Max() int { return bulkMax }
 
-// Rate is how many instances a job changes a second at most.
+// Rate returns the maximum number of instances that a job changes per second.
 func (d *bulkData) Rate() int { return jobRate }
 
-// Takes is the time that the job takes at its rate.
+// Takes returns the time that the job takes at its rate.
 func (d *bulkData) Takes() time.Duration { return timeFor(len(d.Found.IDs)) }
 
 // Text describes the selection.
@@ -204,7 +204,7 @@ func (s selection) Text() string {
 	return text
 }
 
-// isBulk reports whether the segments are the address of bulk operations on a machine that this console may make.
+// isBulk reports whether the segments are the address of a bulk operation that this console may perform.
 func (c *console) isBulk(segments []string) bool {
 	return len(segments) == 3 && segments[0] == "machines" && segments[2] == "bulk" && c.Operates()
 }
@@ -241,8 +241,8 @@ func (c *console) bulkPage(ctx context.Context, machine string, values url.Value
 	return p, nil
 }
 
-// readBulk reads the selection and the operation from the values. The operation has no kind if none is chosen, or if it
-// is refused.
+// readBulk reads the selection and the operation from the values. The operation has no kind if the user chose none, or
+// if it is refused.
 func (c *console) readBulk(id string, values url.Values) (*page, *bulkData, error) {
 	machine, err := c.Machines.Lookup(id)
 	if err != nil {
@@ -269,10 +269,10 @@ func (c *console) readBulk(id string, values url.Values) (*page, *bulkData, erro
 	return p, data, nil
 }
 
-// Running returns the job that runs, or nil.
+// Running returns the running job, or nil.
 func (d *bulkData) Running() *jobData { return running(d.Jobs) }
 
-// listProblem returns the page for an error of a list.
+// listProblem returns the page for an error from listing instances.
 func listProblem(err error) error {
 	if errors.Is(err, dynamostore.ErrNoIndex) {
 		return &problem{http.StatusConflict, "The table has no index by_state.", "So the console cannot list instances. Nothing was changed. Use settle bulk, which can read the whole table."}
@@ -280,8 +280,8 @@ func listProblem(err error) error {
 	return err
 }
 
-// postBulk starts a job for the instances that match now. The form has the number of instances of its dry run. The job
-// changes no more than these.
+// postBulk starts a job for the instances that match now. The form contains the number of instances in its dry run. The
+// job changes at most that many.
 func (c *console) postBulk(ctx context.Context, machine string, form url.Values) (answer, error) {
 	p, data, err := c.readBulk(machine, form)
 	if err != nil {

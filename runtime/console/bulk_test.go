@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// places starts the instances order/01, order/02 and so on. All wait then.
+// places starts the instances order/01, order/02 and so on, and leaves them all waiting.
 func (w *world) places(count int) {
 	w.t.Helper()
 	for i := range count {
@@ -40,7 +40,7 @@ func (w *world) start(query string, values ...string) (status int, location, pag
 	return answer.Code, strings.TrimPrefix(answer.Header().Get("Location"), "/console/"), answer.Body.String()
 }
 
-// job starts the job of the dry run with the query, waits for its end, and returns the text of its page.
+// job starts the job of the dry run with the query, waits until it ends, and returns the text of its page.
 func (w *world) job(query string) string {
 	w.t.Helper()
 	status, location, page := w.start(query)
@@ -50,7 +50,7 @@ func (w *world) job(query string) string {
 	return w.ended(location)
 }
 
-// ended waits for the end of a job, and returns the text of its page.
+// ended waits until a job ends, and returns the text of its page.
 func (w *world) ended(location string) string {
 	w.t.Helper()
 	for range 1000 {
@@ -112,7 +112,7 @@ func TestABulkOperationHasADryRunAndChangesEachMatch(t *testing.T) {
 			if other := w.record("1"); len(other.History) != len(before.History)+1 {
 				t.Errorf("%s: an instance that does not match has the history %+v", c.query, other.History)
 			}
-			if c.state == "active" { // Until the services have ended.
+			if c.state == "active" { // It stays active until the services have ended.
 				return
 			}
 			contains(t, textOf(w.page("machines/order/bulk?"+c.query, 0)), c.again, "Bulk operations since the console started", "· order · all instances", "· 3 of 3, ended")
@@ -184,7 +184,7 @@ func TestABulkOperationSaysWhyItIsRefused(t *testing.T) {
 			t.Errorf("a foreign origin: got status %d", foreign.Code)
 		}
 		var err error
-		if w.handler, err = console.New(w.config); err != nil { // The console is restarted.
+		if w.handler, err = console.New(w.config); err != nil { // This restarts the console.
 			t.Fatal(err)
 		}
 		if expired := w.post("machines/order/bulk", form, nil); expired.Code != http.StatusForbidden {

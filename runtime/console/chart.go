@@ -39,7 +39,7 @@ type chartEdge struct {
 	Actions []string
 }
 
-// Words returns the kind of the trigger in words, or "" for an event from outside.
+// Words returns the kind of the trigger in words, or "" if the trigger is an event from outside.
 func (e chartEdge) Words() string {
 	return [...]string{
 		outline.Eventless: "eventless", outline.Timer: "timer", outline.ServiceDone: "done", outline.ServiceFailed: "failed",
@@ -50,8 +50,8 @@ func (e chartEdge) Words() string {
 // charts keeps the charts of the hosted machines, by ID and version.
 type charts struct {
 	mu sync.Mutex
-	// known holds functions that return charts. Each lays out its chart at the first call, which takes up to a second for
-	// a large chart. Pages with other charts do not wait.
+	// known holds functions that return charts. Each lays out its chart on its first call, which takes up to a second
+	// for a large chart. Pages with other charts do not wait for that.
 	known map[string]func() *chart
 }
 
@@ -133,8 +133,8 @@ func within(path, state string) bool {
 // outer returns the path of the parent state, or "" at the top level.
 func outer(path string) string { return path[:max(0, strings.LastIndexByte(path, '.'))] }
 
-// candidates returns the transitions on the event that the active state with the path may take, the innermost state's
-// first. As in SCXML, a transition without a guard hides all later ones.
+// candidates returns the transitions that the active state at the path, or a state around it, may take on the event.
+// The innermost state's come first. As in SCXML, a transition without a guard hides all later ones.
 func (c *chart) candidates(path, event string) []chartEdge {
 	var found []chartEdge
 	for {
@@ -185,7 +185,7 @@ func (e chartEdge) is(other chartEdge) bool {
 	return e.From == other.From && e.Event == other.Event && e.Guard == other.Guard && slices.Equal(e.Targets, other.Targets)
 }
 
-// keys identify a transition in the drawing, where it has an arrow to each target.
+// keys returns the keys of a transition in the drawing, one for the arrow to each target.
 func (e chartEdge) keys() []string {
 	var keys []string
 	for _, target := range e.Targets {

@@ -1,7 +1,7 @@
 // Package console serves a web console for Settle: machines with the number of instances in each state, instances with
 // their charts and timelines, and parked events. Pages follow the store while they are open. With Config.Write, forms
-// send events, redrive and drop parked ones, and stop, terminate, move, keep and unkeep one instance or many. Without it,
-// the console only reads.
+// send events, redrive and drop parked ones, and stop, terminate, move, keep and unkeep instances, one or many at a
+// time. Without it, the console only reads.
 //
 //	handler, err := console.New(console.Config{Machines: machines, Store: store, Title: "settle · eu-west-1"})
 //	mux.Handle("/console/", login(handler))
@@ -61,11 +61,11 @@ type Config struct {
 	Title string
 	// Prefix is the path below which the console is served, without a trailing slash. Defaults to "/console".
 	Prefix string
-	// Poll is the time between two reads of an open page. It is longer if a read takes more than a twentieth of it.
-	// Defaults to 5 seconds.
+	// Poll is the time between two reads of an open page. If a read takes more than a twentieth of Poll, the time is
+	// longer. Defaults to 5 seconds.
 	Poll time.Duration
-	// AllowHosts are the names under which the console may be reached, besides localhost and the loopback addresses.
-	// They have no port: a request may have any.
+	// AllowHosts are the host names that requests may use, besides localhost and the loopback addresses. The names have
+	// no port, because a request may use any port.
 	AllowHosts []string
 	// ReadUnits returns the read units that Store has consumed so far. If it is set, pages show the cost of their reads.
 	ReadUnits func() float64
@@ -76,11 +76,11 @@ type Config struct {
 const (
 	// pollDefault is the default of Config.Poll.
 	pollDefault = 5 * time.Second
-	// readTimeout limits the reads of a page.
+	// readTimeout limits the time to read a page.
 	readTimeout = 20 * time.Second
-	// countTimeout limits the count of parked events, and of the instances of each machine in the list.
+	// countTimeout limits the time to count the parked events, and to count the instances of each machine in the list.
 	countTimeout = 5 * time.Second
-	// parkedAge is how long the number of parked events is kept, at least.
+	// parkedAge is the minimum time for which the number of parked events is cached.
 	parkedAge = time.Second
 )
 
@@ -98,7 +98,7 @@ type console struct {
 	parked parkedCount
 }
 
-// parkedCount is the number of parked events at a time.
+// parkedCount is the number of parked events at a point in time.
 type parkedCount struct {
 	At    time.Time
 	Count int
@@ -106,9 +106,9 @@ type parkedCount struct {
 }
 
 var (
-	// prefixes matches Config.Prefix. A segment begins with no dot, because browsers remove dot segments.
+	// prefixes matches Config.Prefix. No segment begins with a dot, because browsers remove dot segments.
 	prefixes = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
-	// hostNames matches an element of Config.AllowHosts that is no IP address.
+	// hostNames matches an element of Config.AllowHosts that is not an IP address.
 	hostNames = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 )
 
@@ -201,8 +201,8 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkHost refuses names that Config does not allow. A web page can bind a name of its own to a loopback address. The
-// browser then treats the console as the page's own origin, but it still sends the page's name as the host.
+// checkHost refuses host names that Config does not allow. An attacker's web page can bind its own host name to a
+// loopback address. The browser then treats the console as the page's own origin, but still sends the page's host name.
 func (c *console) checkHost(host string) error {
 	name := (&url.URL{Host: host}).Hostname()
 	if strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback() ||
@@ -272,7 +272,7 @@ func segmentsOf(path string) ([]string, error) {
 	return segments, nil
 }
 
-// countParked returns the number of parked events. All pages share it, so that it is read at most once in each interval.
+// countParked returns the number of parked events. All pages share the count, so it is read at most once per interval.
 func (c *console) countParked(ctx context.Context) parkedCount {
 	if c.DeadLetters == nil {
 		return parkedCount{}
@@ -280,7 +280,7 @@ func (c *console) countParked(ctx context.Context) parkedCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); c.parked.At.IsZero() || now.Sub(c.parked.At) >= max(c.Poll, parkedAge) {
-		// The count is for all pages, so it does not end with the request that asks first.
+		// All pages share the count, so it continues when the request that started it ends.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
 		count, err := c.DeadLetters.Count(ctx)

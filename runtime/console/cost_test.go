@@ -42,7 +42,7 @@ func (m *meter) Query(ctx context.Context, input *dynamodb.QueryInput, options .
 	return output, err
 }
 
-// TestThePageTellsTheReadUnits compares docs/console.md with the units that each page reads.
+// TestThePageTellsTheReadUnits compares the read units in docs/console.md with those that each page consumes.
 func TestThePageTellsTheReadUnits(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/console.md")

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart/chartsvg"
 )
 
-// draw returns the chart as SVG. Package chartsvg escapes the texts of the chart.
+// draw returns the chart as SVG. Package chartsvg escapes the text in the chart.
 func draw(o *statechart.Outline) template.HTML {
 	return template.HTML(chartsvg.Draw(o, chartsvg.Options{Bare: true}))
 }
@@ -18,7 +18,7 @@ type drawing struct {
 	Chart   *chart
 	// Selection is the machine, with the filters of the list beside the chart.
 	Selection selection
-	// Counts are the numbers of instances by state, or nil on the page of an instance.
+	// Counts contains the number of instances in each state, or is nil on the page of an instance.
 	Counts map[string]int
 }
 

@@ -28,9 +28,9 @@ type eventData struct {
 	Accepted bool
 	Fields   []*field
 	EventID  string
-	// Refusal is why the event was not sent, or empty.
+	// Refusal says why the event was not sent, or is empty.
 	Refusal string
-	// Command is the command line that sends the event, and Trial what the event would do. Both are of a posted form.
+	// Command is the command line that sends the event, and Trial is what the event would do. Both need a posted form.
 	Command string
 	Trial   *trial
 }
@@ -42,11 +42,11 @@ type field struct {
 	// Kind is "string", "number", "boolean", "time" or "JSON".
 	Kind          string
 	Value, Sample string
-	// Refused says that the event was refused because of this value.
+	// Refused is set if this value is the reason why the event was refused.
 	Refused bool
 }
 
-// Name is the name of the form's element.
+// Name returns the name of the form's element.
 func (f *field) Name() string { return "payload." + f.Key }
 
 // isEvent reports whether the segments are the address of an event's page.
@@ -84,7 +84,7 @@ func (c *console) readEvent(ctx context.Context, name, event string) (*page, *ev
 	return &page{Name: "event", Title: event + " to " + name, Data: data}, data, nil
 }
 
-// fieldsOf returns the fields of a form for the payload type, none for nil. A type without known keys has one field.
+// fieldsOf returns the form fields for the payload type, none if it is nil. A type without known keys gets one field.
 func (c *console) fieldsOf(typ reflect.Type) (fields []*field) {
 	if typ == nil {
 		return nil
@@ -109,7 +109,7 @@ func (c *console) fieldsOf(typ reflect.Type) (fields []*field) {
 	return fields
 }
 
-// fieldKind returns the kind of the field for values with the schema.
+// fieldKind returns the Kind of a field whose values have the schema.
 func fieldKind(schema map[string]any) string {
 	switch schema["type"] {
 	case "string":
@@ -160,7 +160,7 @@ func (d *eventData) fill(form url.Values) (json.RawMessage, error) {
 	return json.Marshal(body)
 }
 
-// json returns the JSON of a value from the form. text is the value without space around it.
+// json returns the JSON of a value from the form. text is the value without surrounding space.
 func (f *field) json(text string) (json.RawMessage, error) {
 	switch f.Kind {
 	case "string":
@@ -229,7 +229,7 @@ func (c *console) postEvent(ctx context.Context, name, event string, form url.Va
 	return answer{location: c.noticeURL(c.instanceURL(name), "sent", sent.MessageID)}, nil
 }
 
-// refuse shows why the event is not valid, at its field if one is the cause.
+// refuse shows why the event is invalid. If one field is the cause, it shows the reason there.
 func (d *eventData) refuse(err error) {
 	d.Refusal = err.Error() + "; nothing was sent"
 	var mismatch *statechart.JSONError

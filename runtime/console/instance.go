@@ -24,7 +24,7 @@ type instanceData struct {
 	instanceview.Instance
 	record instances.Record
 	ID     string
-	// Problem is why this build cannot run the instance, or empty.
+	// Problem says why this build cannot run the instance, or is empty.
 	Problem string
 	Kept    bool
 	Skipped int64
@@ -46,14 +46,14 @@ type instanceData struct {
 	Kids       []child
 	Executions []instances.Execution
 	Failed     []instances.FailedEffect
-	// ParkedReason is why the last event was parked.
+	// ParkedReason says why the last event was parked.
 	ParkedReason string
 	Tree, Out    *node
 	// Sent is the ID of the message that a form has just sent, or empty. Changed is the notice after an operation.
 	Sent, Changed string
 }
 
-// marks are the marks on a chart. Its JSON form is in the page, and in the page's stream.
+// marks are the marks on a chart. The page and its stream contain them as JSON.
 type marks struct {
 	// Active are the paths of the active states. Visited are the paths of earlier states.
 	Active  []string `json:"active,omitempty"`
@@ -61,7 +61,7 @@ type marks struct {
 	// Taken and Parked are keys of transitions: see chartEdge.keys.
 	Taken  []string `json:"taken,omitempty"`
 	Parked []string `json:"parked,omitempty"`
-	// Counts are the numbers of instances by state.
+	// Counts contains the number of instances in each state.
 	Counts map[string]int `json:"counts,omitempty"`
 }
 
@@ -76,7 +76,7 @@ type row struct {
 	Left   []string
 	Next   []string
 	Marks  marks
-	// Date is the date if the row above has another one, or if the newest row is not of today. Otherwise, it is empty.
+	// Date is set if it differs from the date of the row above, or if it is the newest row's and not today's.
 	Date string
 }
 
@@ -84,7 +84,7 @@ type row struct {
 type timer struct {
 	instanceview.Timer
 	LeadsTo string
-	// From is when the timer was started, the zero time if the history does not say.
+	// From is the time when the timer was started, or the zero time if the history does not contain it.
 	From time.Time
 }
 
@@ -100,8 +100,8 @@ type child struct {
 	ID string
 }
 
-// instancePage reads the page of the instance with the name machine/id. The query may have the number of a transition in
-// "at". After a form, it has the ID of the message in "sent", or the operation in "changed".
+// instancePage reads the page of the instance with the name machine/id. In the query, "at" is the number of a
+// transition. After a form was posted, "sent" is the ID of its message, or "changed" is its operation.
 func (c *console) instancePage(ctx context.Context, name string, query url.Values) (*page, error) {
 	data, _, err := c.readInstance(ctx, name)
 	if err != nil {
@@ -160,13 +160,13 @@ func (c *console) readInstance(ctx context.Context, name string) (*instanceData,
 	return data, machine, nil
 }
 
-// readHistory makes the rows of the timeline, the newest first, and the marks of the present.
+// readHistory builds the rows of the timeline, the newest first, and the marks of the present.
 func (d *instanceData) readHistory(record instances.Record) {
 	var snapshot struct {
 		Steps int64 `json:"steps"`
 	}
 	_ = json.Unmarshal(record.Snapshot, &snapshot) // instanceview has read it already.
-	// The first step is the start. Each other step, and each ignored event, has a transition.
+	// The first step is the start. Each later step and each ignored event has a transition.
 	first := max(0, snapshot.Steps-1+record.Ignored-int64(len(record.History))) + 1
 	m := marks{Active: []string{}, Visited: []string{}, Taken: []string{}}
 	for i, transition := range record.History {
@@ -234,7 +234,7 @@ func (d *instanceData) goTo(at string) {
 	}
 }
 
-// parkedEdges returns the transitions that the last parked event could take in the present state.
+// parkedEdges returns the transitions that the last parked event could take from the present state.
 func (d *instanceData) parkedEdges() []string {
 	if d.Parked == nil || d.Chart == nil || d.Parked.Event == "" {
 		return nil
@@ -246,7 +246,7 @@ func (d *instanceData) parkedEdges() []string {
 	return keys
 }
 
-// readLists makes the sorted lists of the page.
+// readLists builds the sorted lists of the page.
 func (d *instanceData) readLists(machine durable.Machine) {
 	for _, armed := range d.Instance.Timers {
 		t := timer{Timer: armed}
@@ -285,7 +285,7 @@ func (d *instanceData) readLists(machine durable.Machine) {
 	slices.SortStableFunc(d.Offers, func(a, b offer) int { return compareBool(b.Accepted, a.Accepted) })
 }
 
-// Say is the announcement of the state for screen readers.
+// Say returns the text that announces the state to screen readers.
 func (d *instanceData) Say() string {
 	if d.Status == statechart.Active {
 		return "The instance is in " + strings.Join(d.State, " and ") + "."

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// jobRate is how many instances a job changes a second at most. It is the default of settle bulk.
+	// jobRate is the maximum number of instances that a job changes per second. It is also the default of settle bulk.
 	jobRate = 25
-	// jobsMax is how many jobs a console remembers, and failuresMax how many failures a job lists.
+	// jobsMax limits the jobs that a console remembers, and failuresMax limits the failures that a job lists.
 	jobsMax, failuresMax = 20, 100
-	// jobReasonBytesMax limits the reason of a job. The job adds its number.
+	// jobReasonBytesMax limits the reason of a job, to which the job adds its number.
 	jobReasonBytesMax = reasonBytesMax - 32
 )
 
@@ -32,7 +32,7 @@ type jobs struct {
 	all []*job
 }
 
-// job applies an operation to instances, one after the other.
+// job applies an operation to one instance after another.
 type job struct {
 	op   instances.Operation
 	stop context.CancelFunc
@@ -44,24 +44,24 @@ type job struct {
 // jobData is the progress of a job.
 type jobData struct {
 	selection
-	// Number is the time at which the job was started, in microseconds since 1970, as the stamp of settle bulk.
+	// Number is the time when the job was started, in microseconds since 1970, like the stamp of settle bulk.
 	Number    int64
 	Operation operation
 	To        string
 	Reason    string
 	Total     int
-	// Changed, Skipped and Failed count the finished instances. Failures are the first of the failed ones.
+	// Changed, Skipped and Failed count the finished instances. Failures are the first failed ones.
 	Changed, Skipped, Failed int
 	Failures                 []failure
-	// Begun is when the job was started. Ended is the zero time while it runs. Problem is why the job ended before its
-	// last instance, or empty.
+	// Begun is the time when the job was started. Ended is the zero time while the job runs. Problem says why the job
+	// ended before its last instance, or is empty.
 	Begun, Ended time.Time
 	Problem      string
-	// Left is about how long the rest takes.
+	// Left is the approximate time that the remaining instances take.
 	Left time.Duration
 
-	// started is when the job was started, and took how long the finished instances have taken, by the clock of the
-	// process, which paces the job.
+	// started is the time when the job was started. took is how long the finished instances have taken by the clock of
+	// the process, which sets the pace of the job.
 	started time.Time
 	took    time.Duration
 }
@@ -69,10 +69,10 @@ type jobData struct {
 // failure is an instance that could not be changed.
 type failure struct{ Name, Error string }
 
-// Finished counts the instances that are changed, skipped or failed.
+// Finished counts the instances that were changed, were skipped or failed.
 func (d jobData) Finished() int { return d.Changed + d.Skipped + d.Failed }
 
-// Say is the text that a screen reader announces: one for every tenth of the job, and one for its end.
+// Say returns the text that a screen reader announces: one text for each tenth of the job, and one for its end.
 func (d jobData) Say() string {
 	if d.Ended.IsZero() {
 		return fmt.Sprintf("%d percent done.", 100*d.Finished()/d.Total/10*10)
@@ -80,10 +80,10 @@ func (d jobData) Say() string {
 	return fmt.Sprintf("The job has ended: %d changed, %d skipped, %d failed.", d.Changed, d.Skipped, d.Failed)
 }
 
-// timeFor returns the time that a job takes for so many instances at its rate.
+// timeFor returns the time that a job takes for that many instances at its rate.
 func timeFor(count int) time.Duration { return time.Duration(count) * time.Second / jobRate }
 
-// progress returns the present progress.
+// progress returns the current progress.
 func (j *job) progress() jobData {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -97,7 +97,7 @@ func (j *job) progress() jobData {
 	return d
 }
 
-// running returns the job that runs, or nil. The jobs begin with the newest.
+// running returns the running job, or nil. The newest job comes first in `jobs`.
 func running(jobs []jobData) *jobData {
 	if len(jobs) > 0 && jobs[0].Ended.IsZero() {
 		return &jobs[0]
@@ -127,7 +127,7 @@ func (j *jobs) find(number string) *job {
 	return nil
 }
 
-// startJob starts a job and returns its number, or 0 if another one runs.
+// startJob starts a job and returns its number, or 0 if another job is running.
 func (c *console) startJob(data *bulkData, ids []instances.ID) (number int64) {
 	c.jobs.mu.Lock()
 	defer c.jobs.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *console) runJob(ctx context.Context, j *job, ids []instances.ID) {
 // errSkipped is returned by changeOne for an instance that no longer matches.
 var errSkipped = errors.New("the instance no longer matches")
 
-// changeOne changes an instance, if it still matches. A stop of the job does not interrupt the change.
+// changeOne changes an instance if it still matches. Stopping the job does not interrupt the change.
 func (c *console) changeOne(j *job, id instances.ID) (err error) {
 	defer func() { // A machine's own decoder may panic.
 		if r := recover(); r != nil {
@@ -243,7 +243,7 @@ func (c *console) jobPage(_ context.Context, number string) (*page, error) {
 	return &page{Name: "job", Title: "Bulk operation", Data: j.progress(), Parts: []string{"job-say", "job-progress", "job-stop", "job-failures"}}, nil
 }
 
-// postJob stops a job. The instance that it changes now is finished first.
+// postJob stops a job. The job first finishes its current instance.
 func (c *console) postJob(_ context.Context, number string, form url.Values) (answer, error) {
 	j := c.jobs.find(number)
 	switch {

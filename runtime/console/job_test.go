@@ -128,7 +128,7 @@ func TestAJobListsFailuresAndGoesOn(t *testing.T) {
 		w.places(3)
 		contains(t, w.job("operation=stop"), "1 changed, 0 skipped, 2 failed.", "Failures 2 of 2", "order/01 storing: ", "order/02 panic: ")
 		contains(t, textOf(w.page("machines/order/bulk", 0)), "3 of 3, ended, 2 failed")
-		// The moves fail in the chart, and its dry run says so.
+		// The moves fail in the chart, as the dry run predicts.
 		contains(t, textOf(w.page("machines/order/bulk?operation=move&to=work.broken", 0)), "order/01 would fail: ", "out of paper")
 		contains(t, w.job("operation=move&to=work.broken"), "0 changed, 0 skipped, 2 failed.", "out of paper")
 	})

@@ -15,32 +15,32 @@ import (
 )
 
 const (
-	// streamsMax is how many streams may be open, and watchedMax how many pages they may follow.
+	// streamsMax limits the open streams, and watchedMax the pages that they follow.
 	streamsMax, watchedMax = 1000, 200
-	// writeMax is how long the client of a stream may take to accept a message.
+	// writeMax limits the time that the client of a stream may take to accept a message.
 	writeMax = 30 * time.Second
-	// failedWaitMax limits the wait after a failed read, which may have taken until its timeout.
+	// failedWaitMax limits the wait after a failed read, because that read may have lasted until its timeout.
 	failedWaitMax = 30 * time.Second
-	// heartbeat is how often a stream sends something, at least.
+	// heartbeat is the longest time without a message on a stream.
 	heartbeat = 5 * time.Second
-	// reconnectAfter is how long a browser waits before it connects again.
+	// reconnectAfter is the time that a browser waits before it reconnects.
 	reconnectAfter = time.Second
-	// idleFactor is the least time between two reads, in multiples of the time that a read takes. So following a page
+	// idleFactor is the minimum time between two reads, as a multiple of the duration of a read. So following a page
 	// takes at most a twentieth of a core.
 	idleFactor = 20
 )
 
-// streams are the pages that are followed. All streams of one page share one poller.
+// streams are the streams of all followed pages. All streams of one page share one poller.
 type streams struct {
 	mu   sync.Mutex
 	open map[string]*stream // by address
 	// clients counts the streams of all pages.
 	clients int
-	// metered makes the reads of metered pages follow each other, so that each knows its own units.
+	// metered serializes the reads of metered pages, so that each read knows its own units.
 	metered sync.Mutex
 }
 
-// stream is a page that is followed.
+// stream is the stream of a followed page.
 type stream struct {
 	clients int
 	stop    context.CancelFunc
@@ -50,13 +50,13 @@ type stream struct {
 	changed chan struct{} // closed when current is replaced
 }
 
-// reading is what the poller has read last. It does not change.
+// reading is the result of the poller's last read. It is immutable.
 type reading struct {
 	at    time.Time
 	parts map[string]string
 	// every is the time until the next read.
 	every time.Duration
-	// problem is why the last read failed, or empty. The parts are from the read before.
+	// problem says why the last read failed, or is empty. After a failure, the parts are from the previous read.
 	problem string
 }
 
@@ -65,15 +65,15 @@ type message struct {
 	// Now is the console's time, and Read the time of the last read, in milliseconds since 1970.
 	Now  int64 `json:"now"`
 	Read int64 `json:"read"`
-	// Every says how often the page is read now, such as "5 s".
+	// Every is the current time between two reads of the page, such as "5 s".
 	Every string `json:"every"`
 	// Parts are the parts of the page that have changed, as HTML.
 	Parts   map[string]string `json:"parts,omitempty"`
 	Problem string            `json:"problem,omitempty"`
 }
 
-// serveStream sends the changes of a page as server-sent events, until the client leaves. path is the address of the page below live/.
-// The parameter `since` is the time of the reading that the client shows, in milliseconds since 1970.
+// serveStream sends the changes of a page as server-sent events until the client disconnects. path is the page's
+// address below live/. The parameter `since` is the time of the client's reading, in milliseconds since 1970.
 func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path string) {
 	query := r.URL.Query()
 	since, _ := strconv.ParseInt(query.Get("since"), 10, 64) // 0 if it is missing.
@@ -98,7 +98,7 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // A server without deadlines needs no change.
+	_ = out.SetReadDeadline(time.Time{}) // This fails only for a server without deadlines.
 	_, _ = fmt.Fprintf(w, "retry: %d\n\n", reconnectAfter.Milliseconds())
 	sent := map[string]string{}
 	var wrote time.Time
@@ -106,7 +106,7 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 		s.mu.Lock()
 		current, changed := s.current, s.changed
 		s.mu.Unlock()
-		if current != nil && current.at.Before(shown) { // Another client's reading is older than the page.
+		if current != nil && current.at.Before(shown) { // The poller's reading is older than the page.
 			current = &reading{at: shown, every: current.every, problem: current.problem}
 		}
 		if m, fresh := current.since(sent, c.Now()); current != nil && (fresh || time.Since(wrote) >= heartbeat) {
@@ -132,8 +132,8 @@ func (c *console) serveStream(w http.ResponseWriter, r *http.Request, path strin
 	}
 }
 
-// isFollowed reports whether the page at the path follows the store: the machines, a machine without the filter for stuck
-// instances, an instance, and a job. The other pages hide messages from other readers, read much, or contain a form.
+// isFollowed reports whether the page at the path follows the store: the machines, a machine without the filter for
+// stuck instances, an instance, or a job. Other pages hide messages from other readers, read much, or contain a form.
 func isFollowed(path string, query url.Values) bool {
 	first, rest, _ := strings.Cut(path, "/")
 	switch {
@@ -148,7 +148,7 @@ func isFollowed(path string, query url.Values) bool {
 	}
 }
 
-// since returns the parts that have not been sent yet, and adds them to sent.
+// since returns the parts that were not sent yet, and adds them to sent.
 func (r *reading) since(sent map[string]string, now time.Time) (m message, fresh bool) {
 	if r == nil {
 		return message{}, false
@@ -183,7 +183,7 @@ func (c *console) follow(key string, build builder) (s *stream, ok bool) {
 	return s, true
 }
 
-// leave removes a client. The last one stops the poller.
+// leave removes a client. When the last client leaves, it stops the poller.
 func (c *console) leave(key string, s *stream) {
 	c.streams.mu.Lock()
 	defer c.streams.mu.Unlock()
@@ -194,7 +194,7 @@ func (c *console) leave(key string, s *stream) {
 	}
 }
 
-// poll reads the page again and again until ctx ends.
+// poll reads the page repeatedly until ctx ends.
 func (c *console) poll(ctx context.Context, s *stream, build builder) {
 	cost := ""
 	for {
@@ -225,7 +225,7 @@ func (c *console) poll(ctx context.Context, s *stream, build builder) {
 	}
 }
 
-// read reads the page once. cost is the cost of the read before.
+// read reads the page once. cost is the cost of the previous read.
 func (c *console) read(ctx context.Context, s *stream, build builder, cost string) (next *reading, took time.Duration, units float64) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -266,7 +266,7 @@ func (c *console) buildParts(ctx context.Context, build builder, cost string) (p
 	return c.parts(v)
 }
 
-// readUnitPrice is the list price of a read request unit of DynamoDB in us-east-1, in US dollars: docs/cost.md.
+// readUnitPrice is the list price of a DynamoDB read request unit in us-east-1, in US dollars. See docs/cost.md.
 const readUnitPrice = 0.125e-6
 
 // costOf describes the cost of following a page.

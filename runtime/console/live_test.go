@@ -48,7 +48,7 @@ func (w *world) stream(path string) (r *safeRecorder, end func()) {
 	}
 }
 
-// follow returns what the stream of a page sends in the given time.
+// follow returns everything that the stream of a page sends during the given time.
 func (w *world) follow(path string, duration time.Duration) string {
 	r, end := w.stream(path)
 	time.Sleep(duration)

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// pageRows is how many instances a page lists.
+	// pageRows is the number of instances that a page lists.
 	pageRows = 50
-	// stuckRead is how many instances the filter for stuck ones reads at most, before it offers to continue.
+	// stuckRead limits the instances that the filter for stuck ones reads before it offers to continue.
 	stuckRead = 1000
-	// stuckAfter is how long an instance may be unsettled, and a timer overdue, before the instance counts as stuck.
+	// stuckAfter is the time after which an unsettled instance, or one with an overdue timer, counts as stuck.
 	stuckAfter = 2 * time.Minute
 	// tagFailed is the tag of states that mean failure.
 	tagFailed = "failed"
@@ -43,7 +43,7 @@ type machineRow struct {
 	States  int
 	Events  []string
 	Version int
-	// Problem is why the instances could not be counted, or empty.
+	// Problem says why the instances could not be counted, or is empty.
 	Problem string
 }
 
@@ -86,10 +86,10 @@ type machineData struct {
 
 	List       []listed
 	Unreadable []string
-	// Read is how many instances the filter for stuck ones has read. More is the address of the next page, or empty.
+	// Read is the number of instances that the filter for stuck ones read. More is the next page's address, or empty.
 	Read int
 	More string
-	// Job is the bulk operation that runs on the machine, or nil.
+	// Job is the bulk operation that is running on the machine, or nil.
 	Job *jobData
 }
 
@@ -98,7 +98,7 @@ type listed struct {
 	instanceview.Instance
 	ID   string
 	Next *instanceview.Timer
-	// Stuck is why the instance counts as stuck, or empty.
+	// Stuck says why the instance counts as stuck, or is empty.
 	Stuck string
 }
 
@@ -157,7 +157,7 @@ func (c *console) list(ctx context.Context, data *machineData, cursor string) er
 	return nil
 }
 
-// add adds an instance to the list, unless the filter for stuck ones excludes it.
+// add adds an instance to the list, unless the filter for stuck instances excludes it.
 func (c *console) add(data *machineData, record instances.Record) {
 	shown, err := instanceview.Of(c.Machines, record)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *console) add(data *machineData, record instances.Record) {
 	}
 }
 
-// lineOf returns the line of an instance in a list, without Stuck.
+// lineOf returns the line for an instance in a list, without Stuck.
 func lineOf(shown instanceview.Instance, record instances.Record) listed {
 	l := listed{Instance: shown, ID: record.Instance.ID}
 	for _, t := range shown.Timers {
@@ -182,7 +182,7 @@ func lineOf(shown instanceview.Instance, record instances.Record) listed {
 	return l
 }
 
-// stuck returns why an instance counts as stuck, or an empty text.
+// stuck returns the reason why an instance counts as stuck, or an empty text.
 func (c *console) stuck(l listed, record instances.Record) string {
 	now := c.Now()
 	switch {
@@ -201,10 +201,10 @@ func (c *console) stuck(l listed, record instances.Record) string {
 	}
 }
 
-// Failed returns how many instances have the tag failed.
+// Failed returns the number of instances with the tag failed.
 func (d *machineData) Failed() int { return d.Counts.Tags[tagFailed] }
 
-// byCount returns the keys in the order of their counts, the largest first.
+// byCount returns the keys in descending order of their counts.
 func byCount(counts map[string]int) (keys []string) {
 	for key := range counts {
 		keys = append(keys, key)
@@ -213,10 +213,10 @@ func byCount(counts map[string]int) (keys []string) {
 	return keys
 }
 
-// Failed returns how many instances have the tag failed.
+// Failed returns the number of instances with the tag failed.
 func (r machineRow) Failed() int { return r.Counts.Tags[tagFailed] }
 
-// Busiest returns the states with the most instances, the largest count first.
+// Busiest returns the states with the most instances, in descending order of their counts.
 func (r machineRow) Busiest() []string {
 	states := byCount(r.Counts.States)
 	return states[:min(len(states), 5)]

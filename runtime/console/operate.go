@@ -35,7 +35,7 @@ var operationKinds = []operation{
 	{instances.Unkeep, "Unkeep", "Permits the deletion of the instance after its retention.", "The instance is no longer kept."},
 }
 
-// wakeForm is the value of a form that wakes an instance after an operation. It is also the name of its notice.
+// wakeForm is the form value that wakes an instance after an operation. It is also the name of the notice about that.
 const wakeForm = "wake"
 
 // reasonBytesMax limits the reason of an operation. The runtime would shorten longer ones.
@@ -45,7 +45,7 @@ const reasonBytesMax = 1 << 10
 type operationData struct {
 	*instanceData
 	choice
-	// NotWoken says that the operation was made, but no consumer was woken.
+	// NotWoken is set if the operation was performed, but no consumer was woken.
 	NotWoken bool
 	// Trial is the result of the dry run, or nil.
 	Trial *trial
@@ -53,13 +53,13 @@ type operationData struct {
 
 // choice is the operation that the user has chosen, for one instance or many.
 type choice struct {
-	// Operation has no kind before the choice. To is the new state of a move, one of States. States is empty if the machine
-	// does not list its states.
+	// Operation has no kind before the user chooses. To is the target state of a move, one of States. States is empty
+	// if the machine does not list its states.
 	Operation operation
 	States    []string
 	To        string
 	Reason    string
-	// Refusal is why nothing was changed, or empty.
+	// Refusal says why nothing was changed, or is empty.
 	Refusal string
 
 	// op has no kind until the choice is complete.
@@ -75,7 +75,7 @@ func operationOf(kind string) (operation, error) {
 	return operationKinds[at], nil
 }
 
-// complete sets the operation to make, unless it is a move without a new state, or to a state that the machine does not have.
+// complete sets op, unless the choice is a move without a target state or to a state that the machine does not have.
 func (c *console) complete(chosen *choice, p *page, machine string) {
 	if chosen.Operation.Kind != instances.Move {
 		chosen.To = ""
@@ -93,7 +93,7 @@ func (d *choice) refuse(p *page, status int, why string) {
 	p.Status, d.Refusal = status, why+" Nothing was changed."
 }
 
-// Drawing returns the data of the panel with the chart, which shows the states after the change.
+// Drawing returns the data of the chart's panel, which shows the states after the change.
 func (d *operationData) Drawing() drawing {
 	shown := d.instanceData.Drawing()
 	if d.Trial != nil {
@@ -102,7 +102,7 @@ func (d *operationData) Drawing() drawing {
 	return shown
 }
 
-// Operations returns the operations that the instance allows now.
+// Operations returns the operations that the instance currently allows.
 func (d *instanceData) Operations() (allowed []operation) {
 	for _, o := range operationKinds {
 		if d.refuses(o.Kind) == nil {
@@ -112,7 +112,7 @@ func (d *instanceData) Operations() (allowed []operation) {
 	return allowed
 }
 
-// refuses returns why the instance does not allow the operation, or nil.
+// refuses returns the reason why the instance does not allow the operation, or nil.
 func (d *instanceData) refuses(kind instances.OperationKind) *problem {
 	switch {
 	case operations.Applies(kind, d.record):
@@ -127,7 +127,7 @@ func (d *instanceData) refuses(kind instances.OperationKind) *problem {
 	}
 }
 
-// statesOf returns the states of a machine that a move can enter, none if the machine does not list them.
+// statesOf returns the states of a machine that a move can enter, or none if the machine does not list them.
 func statesOf(machine durable.Machine) (states []string) {
 	for _, state := range machine.Describe().States {
 		if state.Path != "" && state.Type != statechart.ShallowHistory && state.Type != statechart.DeepHistory {
@@ -149,7 +149,7 @@ func doneText(kind string) string {
 // Operates reports whether this console may change instances.
 func (c *console) Operates() bool { return c.Write != nil && c.Write.By != "" }
 
-// isOperation reports whether the segments are the address of an operation that this console may make.
+// isOperation reports whether the segments are the address of an operation that this console may perform.
 func (c *console) isOperation(segments []string) bool {
 	return len(segments) == 5 && segments[0] == "instances" && segments[3] == "operate" && c.Operates()
 }
@@ -159,7 +159,7 @@ func (c *console) operationURL(name string, kind instances.OperationKind) string
 	return c.instanceURL(name) + "/operate/" + string(kind)
 }
 
-// operationPage computes the operation on the stored instance, and writes nothing. The values have the state of a move.
+// operationPage computes the operation on the stored instance, and writes nothing. A move finds its state in `values`.
 func (c *console) operationPage(ctx context.Context, name, kind string, values url.Values) (*page, error) {
 	p, _, err := c.readOperation(ctx, name, kind, values)
 	return p, err
@@ -203,7 +203,7 @@ func (c *console) operator() *operations.Operator {
 	return &operations.Operator{Machines: c.Machines, Store: c.Write.Store, Queue: sender{c.Write.Queue}, NewID: rand.Text}
 }
 
-// sender makes a producer's queue a durable.Sender.
+// sender turns a producer's queue into a durable.Sender.
 type sender struct{ producer.Queue }
 
 func (s sender) Send(ctx context.Context, message durable.Message) (string, error) {
@@ -211,13 +211,13 @@ func (s sender) Send(ctx context.Context, message durable.Message) (string, erro
 	return messageID, err
 }
 
-// postOperation makes an operation whose dry run the user has confirmed, or wakes the instance after one.
+// postOperation performs an operation whose dry run the user has confirmed, or wakes the instance after an operation.
 func (c *console) postOperation(ctx context.Context, name, kind string, form url.Values) (answer, error) {
 	id, err := instances.ParseID(name)
 	if err != nil {
 		return answer{}, notFound("This is not the name of an instance.", err.Error())
 	}
-	// A browser that leaves must not end the operation between its write and its message.
+	// A browser that disconnects must not end the operation between its write and its message.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 	defer cancel()
 	if form.Get("do") == wakeForm {

@@ -37,7 +37,7 @@ type view struct {
 	Cost string
 }
 
-// problem is an error with a page of its own.
+// problem is an error that has its own page.
 type problem struct {
 	status        int
 	what, details string
@@ -101,7 +101,7 @@ func (c *console) view(ctx context.Context, p *page) *view {
 	return &view{page: p, console: c, Now: c.Now().UTC(), Parked: c.countParked(ctx)}
 }
 
-// write writes a whole page. Nothing is written before the template has succeeded.
+// write writes a whole page. It writes nothing until the template has succeeded.
 func (c *console) write(w http.ResponseWriter, v *view) {
 	var b bytes.Buffer
 	if err := c.templates.ExecuteTemplate(&b, v.Name, v); err != nil {
@@ -110,7 +110,7 @@ func (c *console) write(w http.ResponseWriter, v *view) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(cmp.Or(v.Status, http.StatusOK))
-	_, _ = w.Write(b.Bytes()) // The client has gone if this fails.
+	_, _ = w.Write(b.Bytes()) // If this fails, the client has disconnected.
 }
 
 // parts renders the parts of the page and of its frame that may change.

@@ -64,7 +64,7 @@ func TestAPageShowsTheChartAfterAnEarlierTransition(t *testing.T) {
 		if got := marksOf(t, page); !slices.Equal(got.Active, []string{"work.packing", "mood.calm"}) || len(got.Taken) != 1 {
 			t.Errorf("got %+v", got)
 		}
-		for _, at := range []string{"0", "99", "x"} { // The present.
+		for _, at := range []string{"0", "99", "x"} { // Each of these shows the present.
 			if got := marksOf(t, w.page("instances/order/1?at="+at, 0)); !slices.Equal(got.Active, []string{"work.waiting", "mood.calm"}) {
 				t.Errorf("at=%s: got %+v", at, got)
 			}
@@ -117,7 +117,7 @@ func TestFiltersSelectInstances(t *testing.T) {
 				t.Errorf("%q: got %q, want %q", query, got, want)
 			}
 		}
-		time.Sleep(time.Hour + 3*time.Minute) // The timer of an hour has no forwarder here.
+		time.Sleep(time.Hour + 3*time.Minute) // Nothing here forwards the timer, which was due after an hour.
 		if got := rows("only=stuck"); got != "silver:1 silver:2" {
 			t.Errorf("stuck: got %q", got)
 		}

@@ -11,17 +11,17 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// parkedMax is how many parked events the page shows.
+// parkedMax limits the parked events that the page shows.
 const parkedMax = 200
 
 // parkedData is the data of the page of parked events.
 type parkedData struct {
 	Messages []parkedRow
-	// Total is about how many messages there are. The queue may offer fewer at a time.
+	// Total is the approximate number of messages. The queue may offer fewer at a time.
 	Total, Shown int
-	// Problem is why not all queues could be read, or empty.
+	// Problem says why some queues could not be read, or is empty.
 	Problem string
-	// Redriven and Dropped are the ID of the message that a form has just changed, or empty.
+	// Redriven or Dropped is the ID of the message that a form has just changed. Otherwise, both are empty.
 	Redriven, Dropped string
 }
 
@@ -31,12 +31,12 @@ type parkedRow struct {
 	// Known is set if the console has a page for the instance.
 	Known bool
 	Tree  *node
-	// Open is set if the page shows the body at once.
+	// Open is set if the page shows the body expanded.
 	Open bool
 }
 
-// parkedPage receives the parked events, and returns them to their queues. SQS hides a message from other readers until
-// then, so the page does not repeat it.
+// parkedPage receives the parked events, and returns them to their queues. Until it returns them, SQS hides them from
+// other readers. So the page does not poll.
 func (c *console) parkedPage(ctx context.Context, query url.Values) (*page, error) {
 	messages, err := c.DeadLetters.Read(ctx, parkedMax)
 	if err != nil && len(messages) == 0 {

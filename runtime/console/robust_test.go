@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// loads is a store with another Load.
+// loads is a store with a different Load method.
 type loads struct {
 	console.Store
 	load func(ctx context.Context) error
@@ -29,7 +29,7 @@ func (l loads) Load(ctx context.Context, id instances.ID) (instances.Record, err
 	return l.Store.Load(ctx, id)
 }
 
-// The decoder of a context is a user's code, and may panic.
+// A user's code decodes the context, and may panic.
 func TestAPanicDoesNotEndTheServer(t *testing.T) {
 	t.Parallel()
 	breaks := func(c *console.Config) {
@@ -40,7 +40,7 @@ func TestAPanicDoesNotEndTheServer(t *testing.T) {
 	})
 }
 
-// hangingCount is a store that never counts the instances of the machine.
+// hangingCount is a store that never finishes counting the instances of the machine.
 type hangingCount struct {
 	console.Store
 	machine string
@@ -136,7 +136,7 @@ func TestAPageIsReadSoonAfterAReadThatHung(t *testing.T) {
 	})
 }
 
-// The page is read every minute.
+// The page is read once a minute.
 func TestAStreamIsNeverSilentForLong(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(c *console.Config) { c.Poll = time.Minute }, func(t *testing.T, w *world) {
@@ -156,7 +156,7 @@ func TestOnlyPagesThatFollowTheStoreHaveAStream(t *testing.T) {
 	t.Parallel()
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.send("order/1", place)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // A stream does not end by itself.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // A stream does not end on its own.
 		defer cancel()
 		for path, method := range map[string]string{
 			"parked": http.MethodGet, "machines/order?only=stuck": http.MethodGet, "instances/order/1/events/CANCEL": http.MethodGet, "instances/order/1": http.MethodHead,
@@ -172,7 +172,7 @@ func TestOnlyPagesThatFollowTheStoreHaveAStream(t *testing.T) {
 	})
 }
 
-// contextual is a dead-letter queue whose count ends with its context.
+// contextual is a dead-letter queue whose Count fails once its context has ended.
 type contextual struct{ console.DeadLetters }
 
 func (c contextual) Count(ctx context.Context) (int, error) {

@@ -31,8 +31,8 @@ const (
 	screenshotBytesMax = 200 << 10
 )
 
-// pageText returns a line for each text that the page shows, in the order of the document. A state or an arrow that is
-// marked on the chart has its marks in front.
+// pageText returns a line for each text that the page shows, in document order. For a marked state or arrow of the
+// chart, the marks come before the text.
 const pageText = `(() => {
 	const lines = [];
 	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -48,8 +48,8 @@ const pageText = `(() => {
 // clockText matches the parts of the page that depend on the time.
 var clockText = regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d{3})?|\d+ (ms|s|min)( ago)?$`)
 
-// TestScreenshotOfTheConsoleIsCurrent opens the page of a sign-up with a wrong code, and compares its text with the text
-// at the time of the screenshot. Browsers draw the same page with different pixels, so the test does not compare the picture.
+// TestScreenshotOfTheConsoleIsCurrent opens the page of a sign-up with a wrong code. It compares the page's text with
+// the text at the time of the screenshot. It does not compare pictures, because browsers render the page differently.
 func TestScreenshotOfTheConsoleIsCurrent(t *testing.T) {
 	t.Parallel()
 	b := newBrowserOf(t, func() *world { return newSignUp(t) })
@@ -94,7 +94,7 @@ func (sameCode) SendVerification(context.Context, signup.Verification) (string, 
 	return "123456", nil
 }
 
-// newSignUp is newWorld for the machine "signup", with a clock that begins at a fixed time.
+// newSignUp is newWorld for the machine "signup", with a clock that starts at a fixed time.
 func newSignUp(t *testing.T) *world {
 	t.Helper()
 	services := demo.Services(slog.New(slog.DiscardHandler))

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// node is a value of a JSON text as a tree.
+// node is a value of a JSON text, as a node of a tree.
 type node struct {
 	// Path identifies the node, so that a new tree can be compared with an earlier one: "/items/2/price".
 	Path, Key string
-	// Value is the text of a value without parts. Kind is its type: "string", "number", "literal", "object" or "array".
+	// Value is the text of a value that has no parts. Kind is "string", "number", "literal", "object" or "array".
 	Value, Kind string
 	Parts       []*node
 	// Omitted counts the parts beyond treeNodesMax.
@@ -28,7 +28,7 @@ const (
 	treeTextMax = 2000
 )
 
-// treeOf returns the tree of a JSON text with the keys in their order, or nil for none. An invalid text is one value.
+// treeOf returns the tree of a JSON text, with keys in their order, or nil for no text. An invalid text is one value.
 func treeOf(text json.RawMessage) *node {
 	if len(text) == 0 || string(text) == "null" {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// trial is what an event or an operation would do to an instance. Nothing of it is stored, sent or called.
+// trial describes what an event or an operation would do to an instance. A trial stores, sends and calls nothing.
 type trial struct {
-	// Error is why the runtime would park the event, or empty.
+	// Error is the reason why the runtime would park the event, or empty.
 	Error string
-	// Ignored says that no transition fits, and Deferred that the event would wait for a later state.
+	// Ignored is set if no transition matches. Deferred is set if the event would wait for a later state.
 	Ignored, Deferred      bool
 	Left, Entered, Actions []string
 	// Started and Stopped are timers. Calls are the services that would start.
@@ -26,12 +26,12 @@ type trial struct {
 	Calls            []instanceview.Service
 	Effects          []string
 	After            instanceview.Instance
-	// Migrated says that the instance would have another version of its machine.
+	// Migrated is set if the instance would switch to another version of its machine.
 	Migrated bool
 	Tree     *node
 }
 
-// Drawing returns the data of the panel with the chart, which shows the states after a trial.
+// Drawing returns the data of the chart's panel, which shows the states after a trial.
 func (d *eventData) Drawing() drawing {
 	shown := d.instanceData.Drawing()
 	if d.Trial != nil {
@@ -48,7 +48,7 @@ func (c *console) try(d *eventData, body json.RawMessage) (*trial, error) {
 		return nil, &problem{http.StatusInternalServerError, "This build cannot run the instance.", err.Error()}
 	}
 	event, err := machine.Decode(body)
-	if err != nil { // An earlier version of the machine may have another payload.
+	if err != nil { // An earlier version of the machine may have a different payload.
 		return &trial{Error: err.Error()}, nil //nolint:nilerr // The page shows it.
 	}
 	event.At = c.Now().UTC()
@@ -96,7 +96,7 @@ func (c *console) resultOf(d *instanceData, after instances.Record, steps []stat
 	return t, nil
 }
 
-// added returns the values whose keys are not in `before`, in the order of their keys.
+// added returns the values whose keys are not in `before`, ordered by key.
 func added[V any](before, after map[string]V) (values []V) {
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		if _, had := before[key]; !had {
@@ -110,7 +110,7 @@ func added[V any](before, after map[string]V) (values []V) {
 func (c *console) command(d *eventData, body json.RawMessage) string {
 	words := []string{c.Write.Command, shellescape.Quote(d.Name), shellescape.Quote(d.Event)}
 	var values map[string]json.RawMessage
-	_ = json.Unmarshal(body, &values) // fill has made it.
+	_ = json.Unmarshal(body, &values) // body comes from fill.
 	for _, f := range d.Fields {
 		value, given := values[f.Key]
 		var text string

@@ -52,8 +52,8 @@ type call struct {
 	Notes map[string]int `json:"notes,omitempty"`
 }
 
-// order returns a machine with regions, a timer with a guard, a service, an eventless transition and a failed state. Only
-// an operator can move an instance to soon, which has a short timer, and to broken, whose entry fails.
+// order returns a machine with regions, a timer with a guard, a service, an eventless transition and a failed state.
+// Only an operator can move an instance to soon, which has a short timer, or to broken, whose entry fails.
 func order() durable.Machine {
 	type (
 		on    = statechart.Transition[note]
@@ -93,7 +93,7 @@ func order() durable.Machine {
 	}), durable.MachineConfig{StartedBy: []string{"PLACE"}, Retention: 90 * 24 * time.Hour})
 }
 
-// world is a consumer on local AWS, and a console for it.
+// world is a consumer on a local AWS, and a console for it.
 type world struct {
 	t        *testing.T
 	machines *durable.Machines
@@ -109,7 +109,7 @@ type world struct {
 	fireTimers func()
 	// cloud has a virtual clock, which advance moves.
 	cloud *awslocal.Cloud
-	// loads and counts count the reads of the console. failing makes them fail.
+	// loads and counts count the reads of the console. failing makes these reads fail.
 	loads, counts atomic.Int64
 	failing       atomic.Bool
 }
@@ -207,7 +207,7 @@ func (w *world) ListPage(ctx context.Context, filter dynamostore.Filter, limit i
 	return w.store.ListPage(ctx, filter, limit, cursor)
 }
 
-// post fills the form of a page and submits it. Without values for "token", it takes the token from the page.
+// post fills in the form of a page and submits it. Without a value for "token", it takes the token from the page.
 func (w *world) post(path string, values url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
 	w.t.Helper()
 	form := maps.Clone(values)
@@ -279,7 +279,7 @@ func (w *world) applied(what string) {
 	w.t.Fatalf("%s was not applied", what)
 }
 
-// advance moves the clock, and waits until the work of the passed time is done.
+// advance moves the clock, and waits until everything due by then is done.
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	if _, err := w.cloud.Advance(w.t.Context(), d); err != nil {
@@ -317,7 +317,7 @@ func (w *world) call(path string, change func(*http.Request)) *httptest.Response
 	return recorder
 }
 
-// page returns the HTML of a page, which must have the status. 0 is 200.
+// page returns the HTML of a page, which must have the status. A status of 0 means 200.
 func (w *world) page(path string, status int) string {
 	w.t.Helper()
 	answer := w.call(path, nil)
@@ -349,7 +349,7 @@ func marksOf(t *testing.T, page string) (marks struct {
 	return marks
 }
 
-// contains checks that a text contains all the others.
+// contains checks that a text contains each wanted text.
 func contains(t *testing.T, text string, want ...string) {
 	t.Helper()
 	for _, part := range want {

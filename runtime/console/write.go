@@ -26,10 +26,10 @@ type Write struct {
 	By string
 	// Parked redrives and drops parked events. Without it, the console only shows them.
 	Parked Parked
-	// Command is the beginning of the command line that sends the same event: settle send with the flags that lead to
-	// Queue and Store. Defaults to "settle send".
+	// Command is the start of the command line that sends the same event: settle send with the flags that select Queue
+	// and Store. Defaults to "settle send".
 	Command string
-	// Context ends the running bulk operation, between two instances, when the server shuts down. Defaults to
+	// Context ends the running bulk operation between two instances when the server shuts down. Defaults to
 	// context.Background().
 	Context context.Context
 }
@@ -49,7 +49,7 @@ type Parked interface {
 	Drop(ctx context.Context, messageID string) error
 }
 
-// formBytesMax limits a posted form. A form may encode a byte of an event as three.
+// formBytesMax limits a posted form. A form may encode each byte of an event as three.
 const formBytesMax = 4 * producer.EventBytesMax
 
 // Token returns the secret that each form contains. Only a page of this process can post a form.
@@ -58,13 +58,13 @@ func (c *console) Token() string { return c.token }
 // newToken returns a new secret for forms.
 func newToken() string { return rand.Text() }
 
-// noticeURL returns the address of a page that shows a notice about what a form has changed. The address contains a
+// noticeURL returns the address of a page with a notice about the change that a form made. The address contains a
 // proof, so that a link on another site cannot show the notice.
 func (c *console) noticeURL(page, kind, value string) string {
 	return page + "?" + url.Values{kind: {value}, "proof": {c.proofOf(page, kind, value)}}.Encode()
 }
 
-// notice returns the value of a notice in the query of a page, or an empty text if this process has not made it.
+// notice returns the notice in the query of a page, or an empty text if this process did not create it.
 func (c *console) notice(page string, query url.Values, kind string) string {
 	value := query.Get(kind)
 	if !hmac.Equal([]byte(query.Get("proof")), []byte(c.proofOf(page, kind, value))) {
@@ -79,7 +79,7 @@ func (c *console) proofOf(page, kind, value string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// answer is what a posted form leads to: the address of the next page, or a page.
+// answer is the result of a posted form: the address of the next page, or a page.
 type answer struct {
 	location string
 	page     *page

@@ -34,16 +34,16 @@ const (
 	Hidden = 5 * time.Minute
 	// HiddenLook is the visibility timeout for other readers.
 	HiddenLook = 20 * time.Second
-	// batchMax is how many messages SQS returns at most.
+	// batchMax is the maximum number of messages that SQS returns at once.
 	batchMax = 10
 	// receiveWait is the long-poll time. Without long polling, SQS queries only a part of its servers.
 	receiveWait = time.Second
 	// releaseTimeout limits PutBack, which continues after the command was stopped.
 	releaseTimeout = 20 * time.Second
-	// grace is how long a call may continue after the command was stopped, so that no call is cut off halfway.
+	// grace is the time that a call may take after the command was stopped, so that no call is cut off halfway.
 	grace = 5 * time.Second
-	// holdMargin is how much of Hidden must be left to move a message. If the timeout ended between the send and the
-	// delete, the message would stay in both queues.
+	// holdMargin is the part of Hidden that must be left to move a message. If the timeout ended between the send and
+	// the delete, the message would stay in both queues.
 	holdMargin = time.Minute
 )
 
@@ -70,7 +70,7 @@ type Message struct {
 	// Reason is why the runtime parked the message, or why EventBridge could not deliver it. It is empty if SQS moved
 	// the message after too many receives.
 	Reason string `json:"reason,omitempty"`
-	// SourceQueue is the ARN of the queue from which the message was first parked, Sequence its sequence number there.
+	// SourceQueue is the ARN of the queue from which the message was first parked. Sequence is its number there.
 	SourceQueue string `json:"source_queue,omitempty"`
 	Sequence    string `json:"sequence_number,omitempty"`
 	// SentFirst is when the message was sent to SourceQueue, in RFC 3339. Receives is how often it was received there,
@@ -95,7 +95,7 @@ const hiddenToken = "(hidden)"
 // taskKey is the key of a waiting task in an event.
 const taskKey = "$task"
 
-// Shown returns the body without task tokens, wherever in the body they are.
+// Shown returns the body with all task tokens hidden, wherever in the body they are.
 func (m *Message) Shown() string {
 	decoder := json.NewDecoder(strings.NewReader(m.Body))
 	decoder.UseNumber()
@@ -150,8 +150,8 @@ func withoutTokens(value any) (shown any, found bool) {
 	return value, found
 }
 
-// origin identifies the event across copies: a message that is parked again keeps its first origin. It is empty if
-// unknown.
+// origin identifies the event across copies: a message that is parked again keeps its first origin. An unknown origin
+// is empty.
 func (m *Message) origin() string {
 	if m.SourceQueue == "" || m.Sequence == "" {
 		return ""
@@ -187,7 +187,7 @@ func (r *Reader) InHand() int { return len(r.inHand) }
 
 // Content has the attributes of a queue.
 type Content struct {
-	// Messages is how many messages the queue has, InFlight how many of them are in flight. Both are approximate.
+	// Messages is the number of messages in the queue. InFlight is the number of those in flight. Both are approximate.
 	Messages, InFlight int
 	// RedrivePolicy is the queue's own redrive policy as JSON, or empty.
 	RedrivePolicy string

@@ -13,7 +13,7 @@ import (
 type Queues struct {
 	Client *sqs.Client
 	URLs   []string
-	// Sources are the URLs of the queues that receive redriven messages, by the URLs of their dead-letter queues. Only
+	// Sources maps the URL of each dead-letter queue to the URL of the queue that receives its redriven messages. Only
 	// Redrive uses it.
 	Sources map[string]string
 }
@@ -22,7 +22,7 @@ type Queues struct {
 // it back.
 var ErrNotOffered = errors.New("no dead-letter queue offers the message now")
 
-// Count returns about how many messages the queues have. It makes one request for each queue.
+// Count returns the approximate number of messages in the queues. It makes one request for each queue.
 func (q Queues) Count(ctx context.Context) (int, error) {
 	count := 0
 	for _, url := range q.URLs {
@@ -81,8 +81,8 @@ func (q Queues) Drop(ctx context.Context, id string) error {
 	})
 }
 
-// change calls `change` with each queue until the message is found, even if another queue fails. `change` calls `done` when
-// it has changed the message, which ends its context.
+// change calls its function argument for each queue until the message is found, even if another queue fails. When the
+// function has changed the message, it calls `done`, which ends its context.
 func (q Queues) change(ctx context.Context, id string, change func(ctx context.Context, r *Reader, chosen func(*Message) bool, done func()) error) error {
 	var failures []error
 	for _, url := range q.URLs {

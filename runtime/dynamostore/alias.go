@@ -18,9 +18,9 @@ import (
 )
 
 // An alias is a separate item. Its key, the attribute `instance`, is "alias/<alias>". The attribute `alias_of` names
-// the instance that the alias stands for. Unlike an instance it has no revision. An alias is released when its instance
-// gives it up or ends, and expires with the instance. The attribute `redeemed` holds the event of the callback that
-// redeemed the alias, as JSON.
+// the instance that the alias stands for. Unlike an instance's item, it has no revision. When the instance gives the
+// alias up or ends, the alias is released. It expires with the instance. The attribute `redeemed` holds the event of
+// the callback that redeemed the alias, as JSON.
 const (
 	aliasPrefix    = reserved.Alias + "/"
 	attrAliasOf    = "alias_of"
@@ -105,8 +105,8 @@ func (s *Store) Claim(ctx context.Context, alias string, id instances.ID, create
 
 // Release lets other instances claim the alias, if the alias belongs to the instance and the instance's item does not
 // list it. Find returns the instance until another one claims the alias, or until DynamoDB deletes the alias some time
-// after expireAt. If expireAt is zero, the alias never expires. If it is set, the instance has ended and cannot claim
-// the alias again, so Release does not check the instance's item.
+// after expireAt. If expireAt is zero, the alias never expires. If expireAt is set, the instance has ended and cannot
+// claim the alias again, so Release does not check the instance's item.
 func (s *Store) Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error {
 	doing := fmt.Sprintf("releasing alias %s of %s", alias, id)
 	condition, set := aws.String("#of = :of AND #created_at = :created_at"), "SET #released = :released"

@@ -43,8 +43,8 @@ type Belonging struct {
 // filter to 300 operators (Amazon DynamoDB Developer Guide, "Quotas").
 const filteredOwnersMax = 16
 
-// Belongings yields the items that belong to the owners, in no order. It does not yield the children of their children.
-// It scans the whole table consistently, so it includes every earlier commit. An error ends the list.
+// Belongings yields the items that belong to the owners, in no particular order. It yields no grandchildren. It scans
+// the whole table consistently, so it includes every earlier commit. An error ends the list.
 func (s *Store) Belongings(ctx context.Context, owners []instances.ID) iter.Seq2[Belonging, error] {
 	return func(yield func(Belonging, error) bool) {
 		const doing = "looking for items that belong to instances"
@@ -125,8 +125,8 @@ func belongingOf(item map[string]types.AttributeValue) (Belonging, error) {
 	return found, err
 }
 
-// Erase deletes a belonging that is not a child. It does nothing if the item no longer exists, or if the alias belongs
-// to another instance by now.
+// Erase deletes a belonging that is not a child. It does nothing if the item no longer exists, or if the alias now
+// belongs to another instance.
 func (s *Store) Erase(ctx context.Context, found Belonging) error {
 	doing := "deleting " + found.Key
 	if !slices.Contains([]BelongingKind{Alias, EventID, Send}, found.Kind) {

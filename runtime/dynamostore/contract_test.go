@@ -317,7 +317,7 @@ func tree(data json.RawMessage) any {
 	return exact(value)
 }
 
-// exact replaces numbers with fractions, which have a unique form.
+// exact replaces each number with a fraction, because fractions have a unique form.
 func exact(value any) any {
 	switch value := value.(type) {
 	case json.Number:

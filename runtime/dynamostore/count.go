@@ -17,8 +17,8 @@ type Counts struct {
 }
 
 // Count counts the instances of a machine from the index alone. It reads no items, so the counts are as old as the
-// index, usually less than a second. Each of the 32 shards costs half a read unit for each 4 KB of entries, and at
-// least half a unit. Fails with ErrNoIndex if the table has no index.
+// index, usually less than a second. For each of the 32 shards, it consumes half a read unit per 4 KB of entries, and
+// at least half a unit. Fails with ErrNoIndex if the table has no index.
 func (s *Store) Count(ctx context.Context, machine string) (Counts, error) {
 	filter := Filter{Machine: machine}
 	shards := filter.indexShards()

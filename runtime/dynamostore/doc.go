@@ -24,6 +24,6 @@
 //
 // # Expiry
 //
-// DynamoDB deletes an item some time after its expire_at, up to days later. Until then, Load and List return the
-// item. So the runtime still recognises late duplicates of its events, and starts no second instance of the name.
+// DynamoDB deletes an item some time after its expire_at, up to days later. Until then, Load and List return the item.
+// So the runtime still recognises late duplicates of its events, and starts no second instance of the same name.
 package dynamostore

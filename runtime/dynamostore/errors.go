@@ -27,7 +27,7 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrNoTable, err)
 	case errors.As(err, &api) && api.ErrorCode() == "ValidationException" &&
 		strings.Contains(api.ErrorMessage(), "exceeded the maximum allowed size"):
-		// DynamoDB refuses an item that was small enough by the estimate of itemBytes, and does not report the item's
+		// By the estimate of itemBytes, the item was small enough. DynamoDB refuses it anyway, and does not report its
 		// size. So report one byte too many.
 		return &durable.TooLargeError{Bytes: ItemBytesMax + 1, BytesMax: ItemBytesMax}
 	case errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException":

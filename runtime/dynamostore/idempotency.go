@@ -34,10 +34,10 @@ const ReservedFor = 15 * 24 * time.Hour
 // ErrIDReused is returned by Reserve if the ID is reserved for an event with another body.
 var ErrIDReused = errors.New("event ID used before with another body")
 
-// Reserve reserves a caller's event ID for this event to the instance, from the time `at` for the duration ReservedFor.
-// Reserving the ID again for the same event extends the reservation. Two events are the same if they differ only in the
-// form of their JSON. Reserve fails with ErrIDReused if the ID is reserved for another event. Of concurrent calls with
-// different events, one wins.
+// Reserve reserves a caller's event ID for this event to the instance. The reservation starts at `at` and lasts for
+// ReservedFor. Reserving the ID again for the same event extends the reservation. Two events are the same if they
+// differ only in the form of their JSON. Reserve fails with ErrIDReused if the ID is reserved for another event. Of
+// concurrent calls with different events, one wins.
 //
 // Call Reserve before you queue the event. After any other error, or after a crash before the event is queued, you may
 // repeat both steps.

@@ -43,7 +43,7 @@ func TestAnIDIsReservedForOneEventOfAnInstance(t *testing.T) {
 	must(t, store.Reserve(t.Context(), instances.ID{Machine: "signup", ID: "43"}, "k", cancel, created))
 }
 
-// A reservation ends at ReservedFor after the last Reserve, even if DynamoDB deletes the item later.
+// A reservation ends ReservedFor after the last Reserve, even if DynamoDB deletes the item later.
 func TestAReservationExpires(t *testing.T) {
 	t.Parallel()
 	client, store := emptyStore(t)

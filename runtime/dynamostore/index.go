@@ -17,8 +17,8 @@ import (
 // IndexName is the name of the global secondary index that ListPage reads.
 const IndexName = "by_state"
 
-// IndexShards is the number of index partitions for active instances. All other instances have as many partitions of
-// their own. A partition accepts 1,000 writes a second, and an index that cannot keep up throttles the table's writes.
+// IndexShards is the number of index partitions for active instances. The other instances have the same number of
+// separate partitions. A partition accepts 1,000 writes a second. An index that cannot keep up throttles the table.
 //
 // A later version may raise the number. An instance then moves to its new partition at its next commit, and readers of
 // that version find it before and after the move. A later version must not lower the number.
@@ -84,7 +84,7 @@ func within(path, state string) bool {
 // indexRange is a range of keys in each shard, both ends included.
 type indexRange struct{ from, to string }
 
-// indexShards returns the names of the shards that the filter's instances are in.
+// indexShards returns the names of the shards that contain the filter's instances.
 func (f Filter) indexShards() []string {
 	groups := []string{shardsActive, shardsOther}
 	switch f.Status {
@@ -154,7 +154,7 @@ func (f Filter) mayBeInState(entry map[string]types.AttributeValue) bool {
 	return r.err != nil || f.inState(state)
 }
 
-// indexSchema returns the index in the form of CreateTable and UpdateTable.
+// indexSchema returns the index in the form that CreateTable and UpdateTable require.
 func indexSchema() ([]types.AttributeDefinition, types.GlobalSecondaryIndex) {
 	return []types.AttributeDefinition{
 			{AttributeName: aws.String(attrIndexShard), AttributeType: types.ScalarAttributeTypeS},

@@ -137,7 +137,7 @@ func encodeItem(record instances.Record) (map[string]types.AttributeValue, error
 	return item, nil
 }
 
-// decodeItem decodes an item of encodeItem. Empty values decode as nil. Its errors wrap durable.ErrUnreadable.
+// decodeItem decodes an item from encodeItem. Empty values decode as nil. Its errors wrap durable.ErrUnreadable.
 func decodeItem(item map[string]types.AttributeValue) (instances.Record, error) {
 	record, err := recordOf(item)
 	if err != nil {

@@ -29,9 +29,9 @@ const (
 
 var _ limits.Store = (*Store)(nil)
 
-// SwapLimit stores the state of a key of a limit, on condition that the last write of the item is `previous`, or that
-// there is no item if `previous` is empty. It returns the state that is stored after the call. DynamoDB deletes the item
-// some time after State.ExpireAt. It fails with durable.ErrUnreadable if the item cannot be decoded.
+// SwapLimit stores the state of one key of a limit if the last write of the item is `previous`, or if `previous` is
+// empty and there is no item. It returns the state that is stored after the call. DynamoDB deletes the item some time
+// after State.ExpireAt. SwapLimit fails with durable.ErrUnreadable if the item cannot be decoded.
 func (s *Store) SwapLimit(ctx context.Context, limit, key, previous string, next limits.State) (limits.State, error) {
 	name := limitsPrefix + limit + "/" + key
 	doing := "updating the limit " + limit + "/" + key

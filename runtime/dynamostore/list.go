@@ -43,12 +43,12 @@ func (e *ItemError) Unwrap() error { return e.err }
 // Key returns Instance, for compat.Check.
 func (e *ItemError) Key() string { return e.Instance }
 
-// List yields the records that the filter selects, in no order. It scans the whole table, page by page while the
-// caller iterates. It is for people and for checks, not for handling events. ListPage finds the same instances
-// through an index, if the table has one.
+// List yields the records that the filter selects, in no particular order. It scans the whole table, page by page while
+// the caller iterates. Use it for people and for checks, not to handle events. If the table has an index, ListPage
+// finds the same instances through it.
 //
-// A page that cannot be read yields its error and ends the list. An item that cannot be decoded yields an *ItemError,
-// which names the item, and a record with at most Instance set. The caller may then continue.
+// If a page cannot be read, List yields the error and ends. If an item cannot be decoded, List yields an *ItemError
+// that names the item, and a record with at most Instance set. The caller may then continue.
 func (s *Store) List(ctx context.Context, filter Filter) iter.Seq2[instances.Record, error] {
 	return func(yield func(instances.Record, error) bool) {
 		input := filter.scan(s.table)

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// pageReadsMax is how many concurrent requests a page makes.
+	// pageReadsMax limits the concurrent requests for one page.
 	pageReadsMax = 16
-	// shardEntriesMin is the smallest page size for a query of a shard. It is larger than a small limit of ListPage,
+	// shardEntriesMin is the smallest page size for a query of a shard. It may exceed the limit given to ListPage,
 	// because the filter may exclude most entries that a query reads.
 	shardEntriesMin = 100
 
@@ -53,11 +53,11 @@ type Page struct {
 // an earlier page, or at the beginning if the cursor is empty. Instances are in the index's order: machine, state, ID.
 // While nothing changes, the pages together contain each instance once.
 //
-// The index usually follows the table within a second, but DynamoDB promises no time. ListPage reads each instance
-// from its item, consistently, and drops it if the filter no longer selects it. So a page may be shorter than limit,
-// or even empty with a cursor. A page may lack an instance that just started or just entered the state. An instance
-// that moves between two pages can be in both or in neither. Instances that no store from NewIndexed has committed
-// are missing. List with Filter.Consistent misses none.
+// The index usually follows the table within a second, but DynamoDB promises no time. ListPage reads the item of each
+// instance consistently, and drops the instance if the filter no longer selects it. So a page may be shorter than
+// limit, or even empty with a cursor. A page may lack an instance that just started or just entered the state. An
+// instance that moves between two pages can be in both or in neither. An instance is missing if no store from
+// NewIndexed has committed it. List with Filter.Consistent misses none.
 //
 // If the filter has a machine or a state of a machine, ListPage reads only that part of the index. It filters that part
 // by tag, and by a status other than active. It fails with ErrNoIndex or ErrCursor.

@@ -46,7 +46,7 @@ func (p *parser) ends() bool {
 	return len(p.rest) == 0
 }
 
-// take is peek, and moves behind the character.
+// take works like peek, and also consumes the character.
 func (p *parser) take() byte {
 	c := p.peek()
 	if c != 0 {

@@ -29,7 +29,7 @@ const (
 )
 
 // KeepSends stores the last sends that do not fit into the receiver's record, one for each sender. DynamoDB deletes
-// them some time after expireAt. KeepSends does not replace a stored send that is later than the given one.
+// them some time after expireAt. KeepSends keeps a stored send that is later than the new one.
 func (s *Store) KeepSends(ctx context.Context, receiver instances.ID, queue string, sends []instances.LastSend, expireAt time.Time) error {
 	errs := make([]error, len(sends))
 	var writes sync.WaitGroup
@@ -79,8 +79,8 @@ func (s *Store) LastSend(ctx context.Context, receiver instances.ID, queue, send
 	return last, true, nil
 }
 
-// MoveSends copies the sends that KeepSends stored, for a new queue that replaces lost ones. The prefix selects receivers
-// by their names; empty means all. Copying twice changes nothing.
+// MoveSends copies the stored sends of KeepSends to a new queue, which replaces lost ones. The prefix selects receivers
+// by their names; an empty prefix selects all. Copying twice changes nothing.
 func (s *Store) MoveSends(ctx context.Context, prefix, queue string) error {
 	doing := "moving the last sends to " + queue
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{

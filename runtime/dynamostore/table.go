@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// tableReadyWait is how long CreateTable waits until the table is ready.
+// tableReadyWait limits the time that CreateTable waits until the table is ready.
 const tableReadyWait = 2 * time.Minute
 
 // CreateTable creates the table that a Store needs, and waits until the table is ready. AWS bills the table per request,

@@ -29,10 +29,10 @@ import (
 const SourcePrefix = "settle."
 
 const (
-	// entriesMax is how many entries a PutEvents accepts (EventBridge API Reference, PutEvents).
+	// entriesMax is the maximum number of entries in a PutEvents request (EventBridge API Reference, PutEvents).
 	entriesMax = 10
-	// requestBytesMax limits the sizes of all entries of a PutEvents together (EventBridge API Reference, PutEvents). One
-	// entry alone always fits, because instances.EventBytesMax limits its event.
+	// requestBytesMax limits the total size of the entries in a PutEvents request (EventBridge API Reference,
+	// PutEvents). A single entry always fits, because instances.EventBytesMax limits its event.
 	requestBytesMax = 1 << 20
 	// detailTypeMax limits the characters of a detail type (EventBridge API Reference, PutEventsRequestEntry).
 	// EventBridge accepts a longer one, and then drops the event without an error.
@@ -66,7 +66,7 @@ func New(client Client, name string) *Bus { return &Bus{client: client, name: na
 
 // Detail is the detail of a published event.
 type Detail struct {
-	// ID is globally unique. A repeat has the same ID.
+	// ID is globally unique. A repeat of the event has the same ID.
 	ID string `json:"id"`
 	// Instance is the name of the instance that emitted the event, such as order/7. Machine is the ID of its machine.
 	Instance string `json:"instance"`

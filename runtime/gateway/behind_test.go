@@ -17,8 +17,8 @@ type limited struct{ durable.Machine }
 
 func (limited) BacklogAgeMax() time.Duration { return time.Minute }
 
-// newBehindWorld returns a world in which signup/42 was written 20.5 seconds ago. Its backlog was then an hour old, and the
-// limit is a minute.
+// newBehindWorld returns a world in which signup/42 was written 20.5 seconds ago. At that time, its backlog was an hour
+// old. The limit is a minute.
 func newBehindWorld(t *testing.T) *world {
 	t.Helper()
 	w := newAcmeWorld(t)

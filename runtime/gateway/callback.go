@@ -24,7 +24,7 @@ type Callback struct {
 	// this instance, Verify returns the time at which the address expires. For any other address, ok is false. The
 	// comparison of keys must take constant time.
 	Verify func(instance, until, key string) (deadline time.Time, ok bool)
-	// Read converts the body to an event and returns the alias of the instance that it is for.
+	// Read converts the body to an event. It also returns the alias of the instance that receives the event.
 	Read func(body []byte) (alias string, event json.RawMessage, err error)
 }
 
@@ -77,7 +77,7 @@ func (a *api) postCallback(r *http.Request) (reply, error) {
 		return reply{}, fmt.Errorf("%w: %s received it and stopped waiting", errProcessed, to)
 	}
 	// The first request may have failed before its event was queued. Send the event again under the same ID, because
-	// the answer below says that it is queued.
+	// the answer below says that the event is queued.
 	again, err := a.prepare(to, redemption.Event, callbackEventID(redemption.By))
 	if err != nil {
 		return reply{}, err
@@ -113,7 +113,7 @@ func (a *api) addressee(r *http.Request) (Callback, instances.ID, error) {
 }
 
 // unknownJob returns the error for a callback whose alias the instance does not have. Either the instance does not wait
-// for this job, or it has not claimed the alias yet. A third party may call back before the call that started its job
+// for this job, or it has not claimed the alias yet. A callback may arrive before the call that started its job
 // returns.
 func (a *api) unknownJob(ctx context.Context, to instances.ID, redemption dynamostore.Redemption) error {
 	record, err := a.store.Load(ctx, to)

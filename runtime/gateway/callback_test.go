@@ -143,7 +143,7 @@ func TestRetryQueuesACallbackThatTheQueueDidNotConfirm(t *testing.T) {
 	w.queue.down = errors.New("down")
 	wantAnswer(t, "while the queue is down", post(w, acmePath, acmeBody, nil), http.StatusServiceUnavailable, "queue")
 	w.queue.down = nil
-	// The gateway queues the event of the first callback, and not the event of the retry.
+	// The gateway queues the event of the first callback again, not the event of the retry.
 	wantAnswer(t, "the retry", post(w, acmePath, `{"job":"7","code":99}`, nil), http.StatusConflict, "already_processed")
 	want := fmt.Sprintf(`{"type":"VERIFY","code":1234,"$id":"callback/%s"}`, w.table.aliases["acme/7"].By)
 	if len(w.queue.sent) != 1 || string(w.queue.sent[0].Body) != want {

@@ -42,9 +42,9 @@ func (a *api) postEvent(r *http.Request) (reply, error) {
 	return a.receive(r, func() (instances.ID, error) { return id, nil })
 }
 
-// aliasEventSuffix is the end of the path to which a client posts an event for an alias. An alias may contain slashes, and
-// API Gateway and http.ServeMux accept a parameter with slashes only at the end of a path. So the suffix is a part of the
-// parameter.
+// aliasEventSuffix is the end of the path to which a client posts an event for an alias. An alias may contain slashes.
+// API Gateway and http.ServeMux accept a parameter with slashes only at the end of a path, so the parameter includes
+// the suffix.
 const aliasEventSuffix = "/events"
 
 // postAliasEvent sends an event to the instance that has an alias.
@@ -56,8 +56,8 @@ func (a *api) postAliasEvent(r *http.Request) (reply, error) {
 	return a.receive(r, func() (instances.ID, error) { return a.find(r.Context(), alias) })
 }
 
-// receive reads an event from a request, sends it to the instance that `find` returns, and waits for its outcome if the
-// request asks for that.
+// receive reads an event from a request and sends it to the instance that `find` returns. If the request asks for the
+// outcome, receive waits for it.
 func (a *api) receive(r *http.Request, find func() (instances.ID, error)) (reply, error) {
 	wait, err := waitOf(r.URL.RawQuery)
 	if err != nil {
@@ -108,8 +108,8 @@ func (a *api) prepare(to instances.ID, body []byte, eventID string) (producer.Ev
 	return producer.Check(a.machines, to, body, eventID, a.config.EventBytesMax)
 }
 
-// admit refuses an event to an instance that is behind. Webhooks and callbacks do not call it. A third party may never send a
-// refused request again, and an instance requests each callback itself.
+// admit refuses an event to an instance that is behind. Webhooks and callbacks do not call it: a third party may never
+// resend a refused request, and each callback was requested by the instance itself.
 func (a *api) admit(ctx context.Context, event producer.Event) error {
 	err := a.producer.Admit(ctx, event)
 	if err != nil && !errors.Is(err, producer.ErrBehind) {
@@ -165,8 +165,8 @@ func idempotencyKey(header http.Header) (string, error) {
 	return key, nil
 }
 
-// readBody reads the whole body. It returns producer.ErrTooLarge if the body exceeds the limit, and reads nothing of a body whose
-// length is known to exceed it.
+// readBody reads the whole body. It returns producer.ErrTooLarge if the body exceeds the limit. If the body's known
+// length exceeds the limit, readBody reads nothing.
 func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	if r.ContentLength > int64(bytesMax) {
 		return nil, fmt.Errorf("%w: expected a body of at most %d bytes, got %d: store the data elsewhere and send a reference", producer.ErrTooLarge, bytesMax, r.ContentLength)
@@ -181,7 +181,7 @@ func readBody(r *http.Request, bytesMax int) ([]byte, error) {
 	return body, nil
 }
 
-// checkJSON checks, by the headers, that the body is JSON that is not compressed. A missing Content-Type counts as
+// checkJSON checks the headers: the body must be JSON and uncompressed. A missing Content-Type counts as
 // application/json, and so does a media type that ends in +json.
 func checkJSON(header http.Header) error {
 	if encoding := header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {

@@ -28,10 +28,10 @@ import (
 
 const (
 	webhookSecret = "it's a secret to everybody"
-	// previousSecret is accepted too. olderSecret, the secret before it, is no longer accepted.
+	// previousSecret is still accepted. olderSecret is the one before it, and is no longer accepted.
 	previousSecret = "it was a secret to everybody"
 	olderSecret    = "an older secret to everybody"
-	// taskToken is a task token that the records contain and that no answer may show.
+	// taskToken is a task token in the records. No answer may show it.
 	taskToken = "AAAAKgAAAAIAAAAAtoken"
 )
 
@@ -188,8 +188,8 @@ func (s *table) Find(_ context.Context, alias string) (instances.ID, error) {
 	return redemption.Instance, s.down
 }
 
-// Redeem returns the first redemption of an alias with First set. It stores that redemption without First, and returns
-// the stored one to later callers.
+// Redeem stores the first redemption of an alias without First, and returns it with First set. Later callers get the
+// stored redemption.
 func (s *table) Redeem(_ context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,8 +287,8 @@ func sign(secret string, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// github returns the webhook of GitHub, which accepts the given secret. If that is webhookSecret, the webhook accepts
-// previousSecret too.
+// github returns the webhook of GitHub, which accepts the given secret. If the secret is webhookSecret, the webhook
+// also accepts previousSecret.
 func github(secret string) map[string]gateway.Webhook {
 	secrets := gateway.Secrets{Current: []byte(secret)}
 	if secret == webhookSecret {
@@ -305,7 +305,7 @@ func webhookHeader(body []byte) http.Header {
 	}
 }
 
-// withHeader returns a copy of the header in which the named field has the value. If the value is "", the copy lacks the
+// withHeader returns a copy of the header with the named field set to the value. If the value is "", it removes the
 // field.
 func withHeader(header http.Header, name, value string) http.Header {
 	header = maps.Clone(header)

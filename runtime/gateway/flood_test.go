@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// unsigned is a request of API Gateway without a signature.
+// unsigned returns an API Gateway request without a signature.
 func unsigned(path, body string, isBase64 bool) events.APIGatewayV2HTTPRequest {
 	event := events.APIGatewayV2HTTPRequest{RawPath: path, Body: body, IsBase64Encoded: isBase64}
 	event.RequestContext.HTTP.Method = http.MethodPost
@@ -19,8 +19,8 @@ func unsigned(path, body string, isBase64 bool) events.APIGatewayV2HTTPRequest {
 	return event
 }
 
-// TestUnsignedRequestsAreNotParsed sends bodies that a parser would refuse with another status: they are neither JSON nor
-// Base64. Read fails the test if the gateway calls it.
+// TestUnsignedRequestsAreNotParsed sends bodies that are neither JSON nor Base64. A parser would refuse them with
+// another status. Read fails the test if the gateway calls it.
 func TestUnsignedRequestsAreNotParsed(t *testing.T) {
 	t.Parallel()
 	const most = gateway.WebhookBytesMax

@@ -41,7 +41,7 @@ func waiting(t *testing.T) map[instances.ID]instances.Record {
 	return stored.records
 }
 
-// newFuzzWorld returns a gateway with signup/42, which waits for a third party's job 7 and holds a task token.
+// newFuzzWorld returns a gateway with signup/42. That instance waits for a third party's job 7 and holds a task token.
 func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[instances.ID]instances.Record) *world {
 	t.Helper()
 	w := &world{table: table{records: records}}
@@ -58,8 +58,8 @@ func newFuzzWorld(t *testing.T, hosted *durable.Machines, records map[instances.
 	return w
 }
 
-// signed returns a value for X-Hub-Signature-256. `kind` selects no value, the correct signature, the signature of
-// another body, a signature with another secret, or the text itself.
+// signed returns a value for X-Hub-Signature-256. `kind` selects one of these: no value, the correct signature, the
+// signature of another body, a signature with another secret, or `text` itself.
 func signed(kind uint8, text string, body []byte) string {
 	switch kind % 5 {
 	case 1:
@@ -121,8 +121,8 @@ var gatewaySeeds = []struct {
 }
 
 // FuzzGateway sends arbitrary requests to the gateway, in the forms of an HTTP API and of a function URL. No answer may
-// be a 5xx. Neither the log nor an answer may contain a token, a secret or a key. The log may not contain anything from
-// bodies, headers or queries.
+// be a 5xx. Neither the log nor an answer may contain a token, a secret or a key. The log must not contain anything
+// from bodies, headers or queries.
 func FuzzGateway(f *testing.F) {
 	for _, seed := range gatewaySeeds {
 		f.Add(seed.method, seed.path, seed.query, seed.header, seed.value, seed.signature, seed.kind, seed.form, seed.body)
@@ -157,8 +157,8 @@ func FuzzGateway(f *testing.F) {
 	})
 }
 
-// requestOf builds the event of a request. The bits of `form` select a Base64 body, a function URL instead of an HTTP
-// API, a stage, and GitHub's headers.
+// requestOf builds the Lambda event of a request. The bits of `form` select a Base64 body, a function URL instead of an
+// HTTP API, a stage, and GitHub's headers.
 func requestOf(form uint8, method, path, query, body string) events.APIGatewayV2HTTPRequest {
 	event := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: path, RawQueryString: query, Headers: map[string]string{}, Body: body}
 	event.RequestContext.HTTP.Method, event.RequestContext.HTTP.SourceIP, event.RequestContext.Stage = method, "192.0.2.1", "$default"

@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/gateway"
 )
 
-// checkAnswer checks the promises for every request. The answer must be JSON that repeats its status, and must not be a
-// 5xx. The queue must have exactly the accepted events, each valid for SQS and for its machine.
+// checkAnswer checks what the API promises for every request. The answer must be JSON that repeats its status, and must
+// not be a 5xx. The queue must contain exactly the accepted events, each valid for SQS and for its machine.
 func checkAnswer(t *testing.T, w *world, answer *httptest.ResponseRecorder, eventID string) {
 	t.Helper()
 	if answer.Code >= http.StatusInternalServerError {
@@ -92,6 +92,6 @@ func FuzzWebhook(f *testing.F) {
 			t.Fatalf("expected 401 for an unsigned webhook, got %d %s", answer.Code, answer.Body)
 		}
 		sum := sha256.Sum256([]byte(body))
-		checkAnswer(t, w, answer, "body/"+hex.EncodeToString(sum[:16])) // The ID does not depend on headers that the signature does not cover.
+		checkAnswer(t, w, answer, "body/"+hex.EncodeToString(sum[:16])) // The ID ignores headers that the signature does not cover.
 	})
 }

@@ -64,8 +64,8 @@ const (
 // Store reads instances, redeems aliases and reserves event IDs. *dynamostore.Store implements it.
 type Store interface {
 	producer.Store
-	// Find returns the instance that has the alias or had it last. It returns dynamostore.ErrNoAlias if no instance has
-	// had it.
+	// Find returns the instance that has the alias or was the last to have it. It returns dynamostore.ErrNoAlias if no
+	// instance ever had it.
 	Find(ctx context.Context, alias string) (instances.ID, error)
 	// Redeem stores the event of a callback with the instance's alias, if it is the first callback; see
 	// dynamostore.Redemption. A repeated call with the same `by` returns the same result.
@@ -74,9 +74,9 @@ type Store interface {
 
 // Config tunes the API. The zero value is useful.
 type Config struct {
-	// Webhooks are the third parties that send signed requests. The keys are the names in their addresses.
+	// Webhooks are the third parties that send signed requests, keyed by the names in their addresses.
 	Webhooks map[string]Webhook
-	// Callbacks are the third parties that may call back. The keys are the provider names in their addresses.
+	// Callbacks are the third parties that may call back, keyed by the provider names in their addresses.
 	Callbacks map[string]Callback
 	// EventBytesMax limits the size of a queued event, including its ID. Defaults to producer.EventBytesMax, the maximum.
 	EventBytesMax int
@@ -86,8 +86,8 @@ type Config struct {
 	// LogDetails adds the reason to the line of a rejected request. The reason may quote the request, so set LogDetails
 	// only for development.
 	LogDetails bool
-	// BasePath is the path below which a custom domain serves the API, such as "/settle" for an API mapping "settle". The
-	// API accepts each path with and without it. OpenAPI clients use it. Empty by default.
+	// BasePath is the path below which a custom domain serves the API, such as "/settle" for an API mapping "settle".
+	// The API accepts each path with and without it. The OpenAPI document names it as the server. Empty by default.
 	BasePath string
 	// Now is the clock for the expiry of callback addresses and reserved event IDs. Defaults to time.Now.
 	Now func() time.Time
@@ -141,7 +141,7 @@ func checkBasePath(base string) error {
 }
 
 // withoutBasePath returns the request with the path below `base`. AWS documents that rawPath does not contain the API
-// mapping ("Create AWS Lambda proxy integrations for HTTP APIs"), but other proxies leave the path as it is. So
+// mapping ("Create AWS Lambda proxy integrations for HTTP APIs"), but other proxies leave the path unchanged. So
 // withoutBasePath keeps a path that does not start with `base`.
 func withoutBasePath(r *http.Request, base string) *http.Request {
 	rest, ok := strings.CutPrefix(r.URL.Path, base)
@@ -162,7 +162,7 @@ type api struct {
 	store    Store
 	config   Config
 	mux      *http.ServeMux
-	// openAPI returns the OpenAPI document. The first request for it builds it, so that the process starts quickly.
+	// openAPI returns the OpenAPI document. It builds the document on first use, so that the process starts quickly.
 	openAPI func() ([]byte, error)
 }
 
@@ -183,7 +183,7 @@ func New(machines *durable.Machines, queue producer.Queue, store Store, config C
 	return a, nil
 }
 
-// ServeHTTP answers every request with JSON, including unknown routes and requests that make a payload's code panic.
+// ServeHTTP answers every request with JSON, even if the route is unknown or a payload's code panics.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -205,8 +205,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // routes lists the routes for clients.
 const routes = "POST /instances/{machine}/{id}/events, POST /aliases/{alias}/events, GET /instances/{machine}/{id}, GET /aliases/{alias}, GET /machines, GET /openapi.json, GET /healthz or a path below /webhooks/"
 
-// unrouted returns why a request has no route. The mux's handler distinguishes an unknown path from a wrong method, but
-// answers in plain text. It also redirects unclean paths, and the redirect would drop the stage of an HTTP API.
+// unrouted returns the reason why a request has no route. The mux distinguishes an unknown path from a wrong method,
+// but answers in plain text. It also redirects unclean paths, which would drop the stage of an HTTP API.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, verdict http.Handler) error {
 	probe := &recorder{header: http.Header{}}
 	verdict.ServeHTTP(probe, r)

@@ -54,7 +54,7 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 	}
 }
 
-// Anybody can call the routes for webhooks and callbacks. A log line of level ERROR or a 5xx would set off an alarm.
+// Anybody can call the routes for webhooks and callbacks. A log line of level ERROR or a 5xx would raise an alarm.
 func TestProbesOfThirdPartiesRingNoAlarm(t *testing.T) {
 	t.Parallel()
 	body := `{"action":"queued","workflow_job":{"id":2,"run_id":1,"status":"queued"}}`

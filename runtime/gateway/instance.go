@@ -71,8 +71,8 @@ func unlessMatch(r *http.Request, etag string, body json.RawMessage) reply {
 	return reply{status: http.StatusOK, etag: etag, body: body}
 }
 
-// entityTag returns the ETag of an answer. The revision is for human readers. It is not unique: an instance may expire
-// and be created again, and the deployment of a new chart may change its next events.
+// entityTag returns the ETag of an answer. The revision in it is for human readers. A revision is not unique: an
+// instance may expire and be created again, and the deployment of a new chart may change the instance's next events.
 func entityTag(revision int64, body []byte) string {
 	sum := sha256.Sum256(body)
 	return fmt.Sprintf(`"%d-%x"`, revision, sum[:8])

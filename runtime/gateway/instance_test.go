@@ -98,7 +98,7 @@ func TestSinceIsWhenTheStateWasEntered(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		history []instances.Transition
-		// steps counts the start and the events that were not ignored.
+		// steps counts the start and each event that was not ignored.
 		steps int
 		want  time.Time
 	}{

@@ -19,16 +19,16 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// deadlineMargin is reserved for the answer before Lambda's deadline. A request that takes too long gets a 503 from the
-// API instead of a 502 from API Gateway.
+// deadlineMargin is the time before Lambda's deadline that is reserved for the answer. So a request that takes too long
+// gets a 503 from the API instead of a 502 from API Gateway.
 const deadlineMargin = 500 * time.Millisecond
 
 // Lambda returns a Lambda handler for API Gateway's HTTP APIs (payload format 2.0) and for function URLs, whose events
 // have the same form:
 // https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
 //
-// The Lambda handler never returns an error: it answers an event that is not an HTTP request with 400. It decodes a
-// body in Base64 while `handler` reads the body.
+// The Lambda handler never returns an error. It answers 400 to an event that is not an HTTP request. It decodes a
+// Base64 body while `handler` reads the body.
 func Lambda(handler http.Handler) func(context.Context, events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 	return func(ctx context.Context, event events.APIGatewayV2HTTPRequest) (events.APIGatewayV2HTTPResponse, error) {
 		if deadline, ok := ctx.Deadline(); ok {
@@ -84,8 +84,8 @@ func lambdaRequest(ctx context.Context, event events.APIGatewayV2HTTPRequest) (*
 	return r, nil
 }
 
-// encodedBody decodes a body in Base64 while the handler reads it. So a request that the handler refuses by its address or
-// length is never decoded.
+// encodedBody decodes a Base64 body while the handler reads it. So if the handler refuses a request because of its
+// address or length, the body is never decoded.
 type encodedBody struct{ decoder io.Reader }
 
 func (b encodedBody) Read(p []byte) (int, error) {
@@ -96,14 +96,14 @@ func (b encodedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decodedBytes returns the length of a body in Base64 without decoding it.
+// decodedBytes returns the decoded length of a Base64 body without decoding it.
 func decodedBytes(body string) int64 {
 	padding := len(body) - len(strings.TrimRight(body, "="))
 	return int64(max(0, base64.StdEncoding.DecodedLen(len(body))-padding))
 }
 
-// lambdaURL returns the request's URL as a server would see it. It removes the stage name that an HTTP API adds to the
-// path for every stage but $default. rawPath is encoded for function URLs and decoded for HTTP APIs.
+// lambdaURL returns the request's URL as a server would see it. For every stage but $default, an HTTP API adds the
+// stage name to the path, and lambdaURL removes it. rawPath is encoded for function URLs and decoded for HTTP APIs.
 func lambdaURL(event events.APIGatewayV2HTTPRequest) (*url.URL, error) {
 	path := event.RawPath
 	if stage := event.RequestContext.Stage; stage != "" && stage != "$default" {

@@ -29,8 +29,8 @@ func (a *api) getOpenAPI(r *http.Request) (reply, error) {
 	return unlessMatch(r, entityTag(0, document), document), nil
 }
 
-// buildOpenAPI returns the OpenAPI 3.1 document of this API. It has a path for each hosted machine, webhook and callback,
-// in place of the parameters machine, name and provider.
+// buildOpenAPI returns the OpenAPI 3.1 document of this API. Instead of the parameters machine, name and provider, the
+// document has one path for each hosted machine, webhook and callback.
 func (a *api) buildOpenAPI() ([]byte, error) {
 	paths := object{}
 	for _, r := range apiRoutes {
@@ -66,7 +66,7 @@ func (a *api) buildOpenAPI() ([]byte, error) {
 	})
 }
 
-// version returns the versions of the hosted machines, which the document depends on.
+// version returns the versions of the hosted machines, because the document depends on them.
 func (a *api) version() string {
 	var all []string
 	for _, id := range a.machines.IDs() {
@@ -75,7 +75,7 @@ func (a *api) version() string {
 	return strings.Join(all, "+")
 }
 
-// variant is the machine, the webhook or the callback that a documented path is for. It is empty for other paths.
+// variant is the machine, webhook or callback to which a documented path belongs. It is empty for other paths.
 type variant struct{ machine, name string }
 
 // variants returns the documented paths of a route.
@@ -102,7 +102,7 @@ func (a *api) variants(r route) map[string]variant {
 	return paths
 }
 
-// operation returns the operation of a route under a documented path.
+// operation returns the operation of a route for a documented path.
 func (a *api) operation(r route, path string, v variant) object {
 	responses := object{}
 	for _, status := range r.success {
@@ -132,11 +132,11 @@ func (a *api) operation(r route, path string, v variant) object {
 
 func ref(schema string) string { return "#/components/schemas/" + schema }
 
-// eventSchema returns the name of the schema of a machine's events. A machine's ID has only characters that such a name
-// may have.
+// eventSchema returns the name of the schema of a machine's events. A machine's ID contains only characters that are
+// allowed in such a name.
 func eventSchema(machine string) string { return "Event." + machine }
 
-// success returns the response of a route with a status.
+// success returns a route's response with the given success status.
 func (a *api) success(r route, status int) object {
 	content := func(schema object, description string) object {
 		return object{"description": description, "content": object{"application/json": object{"schema": schema}}}
@@ -161,7 +161,7 @@ func (a *api) success(r route, status int) object {
 	}
 }
 
-// parameters returns the parameters of a route under a documented path.
+// parameters returns the parameters of a route for a documented path.
 func (a *api) parameters(r route, path string) []object {
 	var parameters []object
 	for segment := range strings.SplitSeq(path, "/") {
@@ -185,7 +185,7 @@ func (a *api) parameters(r route, path string) []object {
 	return parameters
 }
 
-// pathParameters describes the parameters of paths.
+// pathParameters describes each path parameter.
 var pathParameters = map[string]string{
 	"id":    "The ID of the instance, without its machine.",
 	"alias": "The alias. Encode its slashes as %2F.",
@@ -233,7 +233,7 @@ func (a *api) eventsOf(machine string) object {
 	return object{"anyOf": all}
 }
 
-// isOfRuntime reports whether only the runtime may send events of the type, even if the machine declares the type.
+// isOfRuntime reports whether only the runtime may send events of the type, even if the machine declares it.
 // Machines.Accept rejects such events.
 func isOfRuntime(machine durable.Machine, typ string) bool {
 	own := []string{durable.TokenExpired, durable.AliasTaken, statechart.CommunicationError}

@@ -46,7 +46,7 @@ type operation struct {
 	}
 }
 
-// compiled holds compiled schemas by document and schema. Compiling takes milliseconds, and many tests use one document.
+// compiled caches compiled schemas by document and schema. Compiling takes milliseconds, and tests share documents.
 var compiled sync.Map
 
 // schema compiles a schema of the document.
@@ -72,7 +72,7 @@ func (d openAPI) schema(t *testing.T, schema json.RawMessage) *jsonschema.Resolv
 	return resolved
 }
 
-// operation returns the documented operation of a request.
+// operation returns the documented operation for a request.
 func (d openAPI) operation(r *http.Request) (operation, bool) {
 	if path.Clean(r.URL.Path) != r.URL.Path { // No route has such a path.
 		return operation{}, false
@@ -197,7 +197,7 @@ func TestOpenAPIDocumentIsValid(t *testing.T) {
 	}
 }
 
-// TestDocumentAndRoutesAgree requests each documented path, and compares the routes that answered with all routes.
+// TestDocumentAndRoutesAgree requests each documented path. It compares the routes that answered with all routes.
 func TestDocumentAndRoutesAgree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, allParties())

@@ -51,7 +51,7 @@ func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(w, answer.status, "application/json", body)
 }
 
-// Reasons to reject a request, in addition to the errors of durable and statechart.
+// These errors are reasons to reject a request, in addition to the errors of durable and statechart.
 var (
 	errNoRoute         = errors.New("no such route")
 	errMethod          = errors.New("method not allowed")
@@ -75,8 +75,8 @@ var (
 	errPanic           = errors.New("internal error: see the log")
 )
 
-// problems is the only mapping of errors to HTTP statuses and error codes. Clients depend on the error codes, so they
-// never change.
+// problems is the only mapping of errors to HTTP statuses and error codes. Clients depend on the codes, so a code never
+// changes.
 var problems = []struct {
 	err    error
 	status int
@@ -113,8 +113,8 @@ var problems = []struct {
 	{errStore, http.StatusServiceUnavailable, "store"},
 }
 
-// retryAfterSeconds is how long a client should wait after a failure of the queue or the store, and after an early
-// callback. A short wait is enough, because the SDK has already retried for longer.
+// retryAfterSeconds is the time that a client should wait after a failure of the queue or the store, or after an early
+// callback. A short wait is enough, because the SDK has already retried for a longer time.
 const retryAfterSeconds = 1
 
 // problem is an error response as in RFC 9457. Its type is about:blank. The code distinguishes kinds of problems.
@@ -125,8 +125,8 @@ type problem struct {
 	Detail string `json:"detail"`
 }
 
-// problemOf classifies an error. For a client error the detail is the full error text. For a server error it is only
-// the kind, because the cause may be confidential.
+// problemOf classifies an error. For a client error, the detail is the full error text. For a server error, it is only
+// the kind of error, because the cause may be confidential.
 func problemOf(err error) problem {
 	for _, known := range problems {
 		if !errors.Is(err, known.err) {
@@ -171,7 +171,7 @@ func (p problem) write(w http.ResponseWriter) {
 	write(w, p.Status, "application/problem+json", body)
 }
 
-// write answers with JSON. It ignores a write error, because the client has then disconnected.
+// write answers with JSON. It ignores a write error, because the error means that the client has disconnected.
 func write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)+1))

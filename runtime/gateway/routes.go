@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// route is a route of the API. The mux and the OpenAPI document are made from the routes.
+// route is a route of the API. The mux and the OpenAPI document are built from the routes.
 type route struct {
 	method, path string
 	serve        func(a *api, r *http.Request) (reply, error)
-	// `id` and `summary` are the operation's operationId and summary in the OpenAPI document.
+	// `id` and `summary` become operationId and summary of the operation in the OpenAPI document.
 	id, summary string
-	// success are the statuses of answers without an error.
+	// success lists the statuses of answers without an error.
 	success []int
-	// codes are the codes of problems that the route may answer with, besides internalCode.
+	// codes are the codes of the problems that the route may return, besides internalCode.
 	codes []string
 }
 
@@ -60,7 +60,7 @@ var apiRoutes = []route{
 	{http.MethodGet, "/healthz", (*api).getHealth, "getHealth", "Report that the process is running", []int{http.StatusOK}, nil},
 }
 
-// Paths with parameters that the document replaces by values.
+// These paths contain parameters that the document replaces with values.
 const (
 	aliasPath    = "/aliases/{alias...}"
 	webhookPath  = "/webhooks/{name}"

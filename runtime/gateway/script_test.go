@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 }
 
 // consumers holds consumers by name, with their callback keys. The key is rotated several times: each consumer has the
-// keys of one stage. In the scripts, the gateway has the keys of the consumer "current".
+// keys of one stage of the rotation. In the scripts, the gateway has the keys of the consumer "current".
 var consumers = func() map[string]enrich.Callbacks {
 	key := func(name string) []byte { return []byte("the callback key " + name) }
 	return map[string]enrich.Callbacks{
@@ -135,7 +135,7 @@ func parseRequest(t *testing.T, text string) *http.Request {
 	return r
 }
 
-// describe formats an answer: status, the headers that vary, body.
+// describe formats an answer: its status, the headers that vary, and its body.
 func describe(t *testing.T, answer *httptest.ResponseRecorder) string {
 	t.Helper()
 	var b strings.Builder

@@ -22,9 +22,9 @@ const (
 	WaitDefault = 10 * time.Second
 )
 
-// waitOf returns how long a request wants to wait, by its query, such as ?wait=settled&timeout=10s. It returns 0 if the
-// query does not ask for a wait. It refuses other keys, because they may be misspelled. It accepts the keys of a signature
-// ("AWS Signature Version 4 for API requests", in the IAM User Guide).
+// waitOf returns the time that a request wants to wait according to its query, such as ?wait=settled&timeout=10s.
+// Without those keys, it returns 0. It refuses other keys, because they may be misspelled, but accepts the keys of a
+// signature ("AWS Signature Version 4 for API requests", in the IAM User Guide).
 func waitOf(query string) (time.Duration, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -54,7 +54,7 @@ func waitOf(query string) (time.Duration, error) {
 }
 
 // sendAndWait queues an event and waits until its instance has applied it and is settled. If the time runs out, or the
-// instance cannot be read any more, the answer is 202, as without a wait: a client must not send the event again.
+// instance becomes unreadable, it answers 202, as it would without a wait: a client must not send the event again.
 func (a *api) sendAndWait(ctx context.Context, event producer.Event, wait time.Duration) (reply, error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -57,7 +57,7 @@ func TestWaitAnswersWithTheStateThatTheEventLedTo(t *testing.T) {
 		path   string
 		after  func(*testing.T, *world)
 		status int
-		// waited is how long the request takes, in virtual time.
+		// waited is the virtual time that the request takes.
 		waited time.Duration
 		text   string
 	}{
@@ -153,7 +153,7 @@ func TestRetryOfAWaitFindsTheAppliedEvent(t *testing.T) {
 	})
 }
 
-// TestWaitEndsWithTheRequest gives the request less time than its timeout, as Lambda does.
+// TestWaitEndsWithTheRequest sets a request deadline before the wait's timeout, as Lambda does.
 func TestWaitEndsWithTheRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

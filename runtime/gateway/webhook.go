@@ -17,10 +17,10 @@ import (
 // Webhook describes a third party that signs its requests. The requests arrive at POST /webhooks/{name}. Both fields
 // are required.
 type Webhook struct {
-	// Verify checks the signature of a request. Its error rejects the request with status 401. HMAC returns a Verify
-	// function for the usual form of a signature. SignedBy helps to write one for another form.
+	// Verify checks the signature of a request. If it returns an error, the request gets status 401. HMAC returns a
+	// Verify function for the most common form of signature. Use SignedBy to write one for another form.
 	Verify func(header http.Header, body []byte) error
-	// Read converts a verified request to an event. Its error rejects the request with status 400.
+	// Read converts a verified request to an event. If it returns an error, the request gets status 400.
 	Read func(header http.Header, body []byte) (WebhookEvent, error)
 }
 
@@ -30,25 +30,25 @@ type WebhookEvent struct {
 	// Event is the event without "$id".
 	Event json.RawMessage
 	// ID is the third party's ID of the event. It becomes the event's $id, so a redelivery is applied once. Read must
-	// take the ID from a part of the request that the signature covers. An attacker with one signed request can send it
-	// again with a change in any other part. The ID defaults to a digest of the body. So if two different events can
-	// have equal bodies, Read must return an ID. The gateway does not reserve the ID in the table, so an outage of the
-	// table does not reject webhooks.
+	// take the ID from a part of the request that the signature covers. Otherwise, an attacker with one signed request
+	// can change its ID and send it again. The ID defaults to a digest of the body. So if two different events can have
+	// equal bodies, Read must return an ID. The gateway does not reserve the ID in the table, so webhooks are accepted
+	// during a table outage.
 	ID string
-	// Answer is the JSON body of the response with status 200 if Event is nil. The gateway then queues no event, for
-	// example for a ping.
+	// Answer is the JSON body of the response with status 200 if Event is nil, for example for a ping. The gateway then
+	// queues no event.
 	Answer any
 }
 
 // Secrets are the secrets that a sender may sign with. An empty secret accepts nothing.
 type Secrets struct {
 	Current []byte
-	// Previous is accepted too, while the sender changes from one secret to another. It is empty at other times.
+	// Previous is also accepted, while the sender switches from one secret to another. It is empty at other times.
 	Previous []byte
 }
 
-// errNoSecret rejects a request with the status for a wrong signature, and not with a 5xx. Anybody can send a request to
-// a webhook, and a 5xx sets off an alarm.
+// errNoSecret gets the status of a wrong signature instead of a 5xx. Anybody can send a request to a webhook, and a 5xx
+// raises an alarm.
 var errNoSecret = errors.New("webhooks are rejected because no secret is configured: set one here and at the sender")
 
 // HMAC returns a Verify function for the most common form of a signature. The header holds the prefix and the
@@ -85,7 +85,7 @@ func SignedBy(secrets Secrets, signature string, parts ...[]byte) error {
 		for _, part := range parts {
 			mac.Write(part)
 		}
-		signed = hmac.Equal(mac.Sum(nil), given) || signed // The time does not show which secret matches.
+		signed = hmac.Equal(mac.Sum(nil), given) || signed // The comparison takes the same time whichever secret matches.
 	}
 	if !signed {
 		return errors.New("the signature does not match the body: use the same secret here and at the sender, and check that no proxy changes the body")

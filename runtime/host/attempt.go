@@ -10,13 +10,13 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
-// AttemptTimeout limits each attempt of a call that the runtime makes. The runtime never polls a queue, so all its
-// calls normally take less time. The SDK's client has no timeout: a call on a dead connection would hold its batch
+// AttemptTimeout limits each attempt of a call that the runtime makes to AWS. The runtime never long-polls a queue, so
+// its calls normally take less. The SDK's client has no timeout: a call on a dead connection would hold its batch
 // until the function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
 const AttemptTimeout = 5 * time.Second
 
-// RuntimeAWS returns the configuration of the runtime's clients: AWS with AttemptTimeout for each attempt. The clients
-// share their connections. An HTTP client that is not the SDK's is left unchanged.
+// RuntimeAWS returns the SDK configuration for the runtime's clients: AWS with AttemptTimeout on each attempt. The
+// clients share their connections. A custom HTTP client is left unchanged.
 func (p *Process) RuntimeAWS() aws.Config {
 	config := p.AWS.Copy()
 	client, ok := config.HTTPClient.(*awshttp.BuildableClient)
@@ -34,7 +34,7 @@ func (p *Process) RuntimeAWS() aws.Config {
 }
 
 // attempts is an HTTP client that limits each request to AttemptTimeout, including the response's body. The timeout of
-// http.Client does the same, but takes two goroutines for each request, because the SDK wraps the transport.
+// http.Client does the same, but starts two goroutines per request, because the SDK wraps the transport.
 type attempts struct{ transport *http.Transport }
 
 // Do sends a request. It follows no redirects, because AWS sends none to the runtime's calls.

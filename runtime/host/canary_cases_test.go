@@ -157,7 +157,7 @@ func (w *world) playCallback(payloadsShown bool) {
 	if err := json.Unmarshal(record.Snapshot, &snapshot); err != nil {
 		w.t.Fatal(err)
 	}
-	// The address is from before the rotation of the key.
+	// This address predates the rotation of the key.
 	address := enrich.Callbacks{Base: "https://canary-base.example.com", Key: []byte(previousCallbackKey)}.Address("enrich/1", snapshot.Context.Deadline)
 	path, key := strings.TrimPrefix(address, "https://canary-base.example.com"), address[strings.LastIndexByte(address, '/')+1:]
 	body := fmt.Sprintf(`{"jobId":%q,"success":true,"data":{"canary-payload":"canary-payload"}}`, snapshot.Context.JobID)
@@ -172,7 +172,7 @@ func (w *world) playCallback(payloadsShown bool) {
 	}
 }
 
-// playQueues invokes the functions behind the standard queues with invalid messages and with the end of an execution.
+// playQueues sends invalid messages and a report of an ended execution to the functions behind the standard queues.
 func (w *world) playQueues() {
 	w.t.Helper()
 	const change = `{"detail-type":"Step Functions Execution Status Change","detail":{"executionArn":"arn:aws:states:us-east-1:000000000000:execution:m:settle-1","name":"settle-1",` +

@@ -140,7 +140,7 @@ func (d *deployed) checkEndsOfExecutions() {
 	d.line("consumer", fmt.Sprintf(`"message_id":%q`, queued["message_id"]))
 }
 
-// line waits for a log line of a function that contains `with`.
+// line waits until the function logs a line that contains `with`, and returns the line.
 func (d *deployed) line(function, with string) (line map[string]any) {
 	d.t.Helper()
 	var found string

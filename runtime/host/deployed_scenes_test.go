@@ -23,28 +23,28 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// outcome is the end of a scene: the instance's states, and the results of the executions that waited for it.
+// outcome describes how a scene ended: the instance's states, and the results of the executions that waited for it.
 type outcome struct {
 	// States are the instance's states, empty if it is still running at the end of this test.
 	States     string
 	Executions []ended
 }
 
-// ended is the end of an execution. Outcome is the outcome that the chart chose, or the name of the error.
+// ended describes how an execution ended. Outcome is the outcome that the chart chose, or the name of the error.
 type ended struct{ Workflow, Status, Outcome string }
 
 // scene plays the demonstration's scene of the instance and returns its outcome.
 type scene func(d *deployed, instance string) (outcome, error)
 
-// scenes maps instances of settle demo to their scenes. Two scenes would take too long here. So the job without a
-// runner is left out: with the template's settings, each launch takes five minutes. And the upload scene returns before
-// the month's window closes.
+// scenes maps instances of settle demo to their scenes. Two scenes would take too long here. The job without a runner
+// is left out, because each launch takes five minutes with the template's settings. The upload scene returns before the
+// month's window closes.
 var scenes = map[string]scene{
 	"job/run-1001-job-1": pickedUp, "signup/ada": signUp,
 	"enrich/demo-7": found, "enrich/demo-8": missed,
 	"pipeline/sales-01": run(pipeline.RunConfig{
 		EvaluationIntervalSeconds: 1, EvaluationWindowSeconds: 780, JobCheckIntervalSeconds: 1, SLA: pipeline.SLA{ExpectedDurationSeconds: 20},
-	}, 14*time.Minute), // long enough for any machine, and still short enough for the delay queue
+	}, 14*time.Minute), // long enough for any computer, yet short enough for the delay queue
 	"pipeline/stock-01": late,
 	"pipeline/costs-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 60, EvaluationWindowSeconds: 1}, 0),
 	"pipeline/leads-01": run(pipeline.RunConfig{EvaluationIntervalSeconds: 1, JobTimeLimitSeconds: 1}, 0),
@@ -124,7 +124,7 @@ func signUp(d *deployed, instance string) (outcome, error) {
 	return outcome{States: "active"}, err
 }
 
-// mailed returns the code of the last email: the code whose hash under the template's secret is in the record.
+// mailed returns the code of the last email. The record contains the code's hash, keyed with the template's secret.
 func mailed(record instances.Record) (string, error) {
 	var snapshot struct {
 		Context struct {

@@ -50,7 +50,7 @@ var secrets = map[string]string{
 // role allows.
 type deployed struct {
 	t *testing.T
-	// ctx ends with the test, or when something has failed.
+	// ctx is canceled when the test ends or something fails.
 	ctx       context.Context
 	fail      context.CancelCauseFunc
 	cloud     *awslocal.Cloud
@@ -94,7 +94,7 @@ func (o *written) String() string {
 func deploy(t *testing.T, executables map[string]string) *deployed {
 	t.Helper()
 	ctx := t.Context()
-	if deadline, ok := t.Deadline(); ok { // The scenes end in time to print the logs.
+	if deadline, ok := t.Deadline(); ok { // End the scenes early enough to print the logs.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-10*time.Second), errors.New("the deadline of go test is close"))
 		t.Cleanup(cancel)
@@ -144,8 +144,8 @@ func deploy(t *testing.T, executables map[string]string) *deployed {
 	return d
 }
 
-// timeout is six times the template's timeout, because the queues hide a batch for that long. Even a busy machine stays
-// below it.
+// timeout returns six times the function's timeout in the template, because the queues hide a batch for that long. Even
+// a busy computer stays below that.
 func (d *deployed) timeout(function string) time.Duration {
 	return 6 * time.Duration(d.functions[function].TimeoutSeconds) * time.Second
 }
@@ -181,7 +181,7 @@ func (d *deployed) startFunctions(endpoint string, executables map[string]string
 		if d.functions[name], err = d.stack.Resolve(function); err != nil {
 			d.t.Fatal(err)
 		}
-		// The roles identify the caller by its access key ID. The debug log shows skipped messages.
+		// The access key ID identifies the caller, and so its role. The debug log shows skipped messages.
 		environment := []string{"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=" + name, "SETTLE_LOG_LEVEL=debug"}
 		for variable, value := range d.functions[name].Environment {
 			environment = append(environment, variable+"="+value)
@@ -199,7 +199,7 @@ func (d *deployed) startFunctions(endpoint string, executables map[string]string
 	return bootstraps
 }
 
-// buildDeployed builds the template's functions for this machine with the flags of make functions, in one go build.
+// buildDeployed builds the template's functions for this computer in one go build, with the flags of `make functions`.
 func buildDeployed(t *testing.T) map[string]string {
 	t.Helper()
 	declared, err := infra.Functions()

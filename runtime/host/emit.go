@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// newEmit returns the function that publishes emitted events on the event bus of the settings. Without a bus, it
-// returns nil and logs a warning about the machines that emit.
+// newEmit returns the function that publishes emitted events on the event bus in the settings. Without a bus, it
+// returns nil and logs a warning for each machine that emits.
 func newEmit(p *Process, machines *durable.Machines) func(context.Context, instances.ID, []statechart.Effect) []error {
 	if p.Settings.EventBus == "" {
 		warnAboutEmitting(p.Logger, machines)
@@ -24,8 +24,8 @@ func newEmit(p *Process, machines *durable.Machines) func(context.Context, insta
 	return eventbridgebus.New(eventbridge.NewFromConfig(p.RuntimeAWS()), p.Settings.EventBus).Emit
 }
 
-// warnAboutEmitting logs a warning for each machine with an Emit action. It cannot see events emitted in EnqueueActions,
-// or by machines that are not charts.
+// warnAboutEmitting logs a warning for each machine with an Emit action. It cannot see events that are emitted by
+// EnqueueActions or by machines that are not charts.
 func warnAboutEmitting(logger *slog.Logger, machines *durable.Machines) {
 	for _, id := range machines.IDs() {
 		machine, err := machines.Lookup(id)

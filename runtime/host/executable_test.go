@@ -22,8 +22,8 @@ var startRuns = flag.Int("start.runs", 9, "number of measured starts of each fun
 const (
 	// executableBytesMax is the size limit of a function's executable.
 	executableBytesMax = 20_000_000
-	// startRatioMax limits the CPU time of a function's start, as a multiple of the start of testdata/sdk, which only
-	// creates the SDK's clients. A start lasts from exec to the first request for an event.
+	// startRatioMax limits the CPU time that a function takes to start, as a multiple of the time that testdata/sdk
+	// takes. A start lasts from exec to the first request for an event. testdata/sdk only creates the SDK's clients.
 	startRatioMax = 1.7
 )
 
@@ -88,9 +88,9 @@ func TestExecutablesAreSmall(t *testing.T) {
 // cost is the cost of a start, from exec to the first request for an event.
 type cost struct{ wall, cpu time.Duration }
 
-// TestFunctionsStartFast starts each function as Lambda does, alternating with a bare handler and with a handler that
-// only creates the SDK's clients. It compares their CPU times, which depend little on the load of the machine. It
-// prints the wall times too.
+// TestFunctionsStartFast starts each function as Lambda does, in turn with a bare handler and a handler that only
+// creates the SDK's clients. It compares their CPU times, which depend little on the load of the computer. It also
+// prints the wall times.
 //
 //nolint:paralleltest // It measures.
 func TestFunctionsStartFast(t *testing.T) {

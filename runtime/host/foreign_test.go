@@ -22,7 +22,7 @@ func TestAnotherModuleHostsItsMachines(t *testing.T) {
 	if err := os.CopyFS(own, os.DirFS("testdata/own")); err != nil {
 		t.Fatal(err)
 	}
-	// The copy requires the versions of this module's go.mod. They are in the module cache, so go needs no proxy.
+	// The copy requires the versions in this module's go.mod. The module cache has them, so go needs no proxy.
 	theirs, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)

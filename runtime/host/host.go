@@ -57,7 +57,7 @@ import (
 // reads is missing or invalid, the process exits and the result is not used.
 type Machines func(p *Process) ([]durable.Machine, error)
 
-// ThirdParties are the third parties that may send requests to the gateway, by their names in the address.
+// ThirdParties are the third parties that may send requests to the gateway, keyed by the names in their addresses.
 type ThirdParties struct {
 	Webhooks  map[string]gateway.Webhook
 	Callbacks map[string]gateway.Callback
@@ -149,7 +149,7 @@ func newStore(p *Process) *dynamostore.Store {
 	return dynamostore.New(dynamodb.NewFromConfig(p.RuntimeAWS()), p.Settings.Table)
 }
 
-// newTimers returns the delay queue, and timers by EventBridge Scheduler if it is configured.
+// newTimers returns the delay queue and, if EventBridge Scheduler is configured, the timers that use it.
 func newTimers(p *Process) (*schedule.DelayQueue, *schedule.Timers, error) {
 	delays := schedule.NewDelayQueue(sqs.NewFromConfig(p.RuntimeAWS()), p.Settings.DelayQueueURL, time.Now)
 	if p.Settings.SchedulerRoleARN == "" {
@@ -191,7 +191,7 @@ func newDelay(p *Process, _ *durable.Machines) (any, error) {
 	})), nil
 }
 
-// newExecutions returns the handler of the queue for ends of executions.
+// newExecutions returns the handler of the queue that reports ended executions.
 func newExecutions(p *Process, _ *durable.Machines) (any, error) {
 	forwarder := sfncallback.NewForwarder(sfn.NewFromConfig(p.RuntimeAWS()), p.Telemetry.Sender(p.Queue()), p.Logger)
 	return p.Telemetry.Each(sqsqueue.EachHandler(p.Logger, forwarder.Forward)), nil

@@ -28,7 +28,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// Process contains everything from which a function builds its machines and its handler.
+// Process contains everything that a function needs to build its machines and its handler.
 type Process struct {
 	// Env reads the variables of machines and services.
 	Env      *Env
@@ -75,22 +75,22 @@ func Main(function Function) {
 	lambda.Start(handler)
 }
 
-// gcSettings returns the target percentage and the memory limit in bytes for the garbage collector, or false if it keeps its
-// defaults. In Lambda, all memory of the function is paid for. So garbage may grow to four times the live heap, until the
-// process uses three quarters of the memory. The variables GOGC and GOMEMLIMIT take precedence ("A Guide to the Go Garbage
-// Collector", https://go.dev/doc/gc-guide).
+// gcSettings returns the target percentage and the memory limit in bytes for the garbage collector, or false to keep
+// the defaults. Lambda bills all memory of the function, used or not. So garbage may grow to four times the live heap,
+// until the process uses three quarters of the memory. The variables GOGC and GOMEMLIMIT take precedence ("A Guide to
+// the Go Garbage Collector", https://go.dev/doc/gc-guide).
 func gcSettings(lookup func(name string) (string, bool)) (percent int, limit int64, ok bool) {
 	megabytes, ok := memoryMB(lookup, "GOGC", "GOMEMLIMIT")
 	return 400, megabytes << 20 / 4 * 3, ok
 }
 
-// processorMB is the memory size at which a function has the time of one processor (Lambda Developer Guide, "Configure Lambda
-// function memory"). A smaller function has a part of that, in proportion to its memory.
+// processorMB is the memory size at which a function gets the time of one processor (Lambda Developer Guide, "Configure
+// Lambda function memory"). A smaller function gets a share in proportion to its memory.
 const processorMB = 1769
 
-// processors returns the number of processors whose time the function has, rounded up, or false if GOMAXPROCS keeps its default.
-// Lambda shows two processors to a small function. If Go used both, it would wake the second one for each answer of AWS, and
-// spend a fifth of the time of a small batch on that. The variable GOMAXPROCS takes precedence.
+// processors returns the number of processors whose time the function gets, rounded up, or false to keep the default of
+// GOMAXPROCS. Lambda shows two processors to a small function. If Go used both, it would wake the second one for each
+// answer from AWS. That takes a fifth of the time of a small batch. The variable GOMAXPROCS takes precedence.
 func processors(lookup func(name string) (string, bool)) (count int, ok bool) {
 	megabytes, ok := memoryMB(lookup, "GOMAXPROCS")
 	return int((megabytes + processorMB - 1) / processorMB), ok

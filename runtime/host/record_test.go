@@ -14,7 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/recording"
 )
 
-// TestConsumerRecordsInstancesAtAnyLogLevel runs the functions, and plays the lines of the consumer's log on the same
+// TestConsumerRecordsInstancesAtAnyLogLevel runs the functions, and replays the lines of the consumer's log on the same
 // machines.
 func TestConsumerRecordsInstancesAtAnyLogLevel(t *testing.T) {
 	t.Parallel()

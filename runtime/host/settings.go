@@ -39,10 +39,10 @@ const (
 	// DelayQueueURL is the URL of the standard queue for timers.
 	DelayQueueURL = "SETTLE_DELAY_QUEUE_URL"
 	// DelayQueueARN and SchedulerRoleARN enable EventBridge Scheduler for timers of more than fifteen minutes. They are
-	// the ARN of the delay queue and of the role that Scheduler uses to send to it. Without them, such timers pass through
-	// the delay queue every fifteen minutes. ScheduleGroup is the group of the schedules and defaults to the account's
-	// default group. DelayDeadLetterQueueARN is the ARN of the delay queue's dead-letter queue. Scheduler sends
-	// undeliverable timers to that queue. Without it, they are lost.
+	// the ARNs of the delay queue and of the role that Scheduler uses to send to the queue. Without them, such timers
+	// pass through the delay queue every fifteen minutes. ScheduleGroup is the group of the schedules and defaults to
+	// the account's default group. DelayDeadLetterQueueARN is the ARN of the delay queue's dead-letter queue, to which
+	// Scheduler sends undeliverable timers. Without it, they are lost.
 	DelayQueueARN           = "SETTLE_DELAY_QUEUE_ARN"
 	DelayDeadLetterQueueARN = "SETTLE_DELAY_DEAD_LETTER_QUEUE_ARN"
 	SchedulerRoleARN        = "SETTLE_SCHEDULER_ROLE_ARN"
@@ -52,15 +52,15 @@ const (
 	// other workflow, the chart receives an end with the status NOT_STARTED.
 	Workflows = "SETTLE_WORKFLOWS"
 	// EventBus is the name or the ARN of the EventBridge event bus that receives the events that charts emit
-	// (statechart.Emit). A name refers to the function's account and Region. Without it, emitted events are dropped, and
-	// the consumer logs a warning at its start if a chart emits.
+	// (statechart.Emit). A name refers to the function's account and Region. Without EventBus, emitted events are
+	// dropped, and the consumer logs a warning at startup if a chart emits.
 	EventBus = "SETTLE_EVENT_BUS"
 
 	// HistoryMax is the number of transitions that an instance stores: 1 to HistoryTransitionsMax. It defaults to the
 	// default of durable.Config.HistoryMax. Each KB of history costs one more write unit per event.
 	HistoryMax = "SETTLE_HISTORY_MAX"
-	// HopsMax limits the messages between instances that follow a timer or an event from outside: 1 to ChainHopsMax. It
-	// defaults to the default of durable.Config.HopsMax.
+	// HopsMax limits the messages between instances that follow one timer or one event from outside: 1 to ChainHopsMax.
+	// It defaults to the default of durable.Config.HopsMax.
 	HopsMax = "SETTLE_HOPS_MAX"
 
 	// BasePath is the path below which the gateway's custom domain serves the API; see gateway.Config.BasePath.
@@ -80,7 +80,7 @@ const (
 )
 
 // HistoryTransitionsMax is the upper bound of HistoryMax. A transition takes 150 bytes with long state names and 800
-// bytes with ten regions. The maximum is then 80 KB, which fits into an item beside the largest snapshot.
+// bytes with ten regions. The longest history is then 80 KB, which fits into an item beside the largest snapshot.
 const HistoryTransitionsMax = 100
 
 // ChainHopsMax is the upper bound of HopsMax.
@@ -208,7 +208,7 @@ func (r *Env) OnOff(name string) bool {
 	return r.checked(name, "on or off", func(value string) bool { return value == "on" || value == "off" }) == "on"
 }
 
-// isURL reports whether a text is an address of a server.
+// isURL reports whether a text is the address of a server.
 func isURL(text string) bool {
 	address, err := url.Parse(text)
 	return err == nil && address.Host != "" && (address.Scheme == "https" || address.Scheme == "http")

@@ -47,8 +47,8 @@ func EffectText(effect statechart.Effect) string {
 	}
 }
 
-// OwedBy returns the effects that a change adds to the outbox of a record, and the names of the tasks that it answers.
-// A consumer performs both.
+// OwedBy returns the effects that a change adds to the outbox of a record, and the names of the tasks that the change
+// answers. A consumer performs the effects and answers the tasks.
 func OwedBy(before, after instances.Record) (effects []statechart.Effect, tasks []string) {
 	for _, effect := range after.Outbox {
 		if !slices.ContainsFunc(before.Outbox, func(other statechart.Effect) bool { return other.ID == effect.ID }) {

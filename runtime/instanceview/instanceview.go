@@ -1,5 +1,5 @@
-// Package instanceview has the public view of a stored instance, which is its JSON form in the HTTP API. Package client
-// and the command line base their views on it.
+// Package instanceview defines the public view of a stored instance, which is its JSON form in the HTTP API. Package
+// client and the command line base their views on it.
 package instanceview
 
 import (
@@ -28,7 +28,7 @@ type Instance struct {
 	// Since is when the instance entered State, the zero time if its history does not reach back that far.
 	Since time.Time `json:"since,omitzero"`
 	Tags  []string  `json:"tags"`
-	// NextEvents are the types of external events that an active state has a transition for, sorted. Guards are not
+	// NextEvents are the types of external events for which an active state has a transition, sorted. Guards are not
 	// evaluated. The types come from the chart hosted by this process. The list is empty if the chart cannot read the
 	// snapshot.
 	NextEvents []string `json:"next_events"`
@@ -65,7 +65,7 @@ type Instance struct {
 
 // Timer is an armed timer.
 type Timer struct {
-	// State is the path of the state that started the timer. After is its ID in that state.
+	// State is the path of the state that started the timer. After is the timer's ID in that state.
 	State string    `json:"state"`
 	After string    `json:"after"`
 	At    time.Time `json:"at"`

@@ -1,4 +1,4 @@
-// Package lanes assigns instances to lanes. A lane is a FIFO queue with a consumer of its own: see docs/lanes.md.
+// Package lanes assigns instances to lanes. A lane is a FIFO queue with its own consumer: see docs/lanes.md.
 package lanes
 
 import (
@@ -34,10 +34,10 @@ type weighted struct {
 const weightMax = 1000
 
 // ParseRules parses rules such as "signup=bulk,job/vip.*=priority,job=a:2|b|c/2", separated by commas. A rule names a
-// machine, or a machine and a prefix of the ID that ends in "*". It lists one or more lanes, separated by "|", each with
-// an optional weight. With several lanes, a hash of the tenant selects the lane: the ID up to the first dot. "/2" at the
-// end gives each tenant two of the lanes, and a hash of the ID selects one of the two. `known` holds the names of all
-// lanes besides the main lane.
+// machine, or a machine and a prefix of the ID that ends in "*". It lists one or more lanes, separated by "|", each
+// with an optional weight. The tenant is the ID up to the first dot. With several lanes, a hash of the tenant selects
+// one. "/2" at the end gives each tenant two of the lanes, and a hash of the ID selects one of the two. `known` holds
+// the names of all lanes besides the main lane.
 func ParseRules(text string, known []string) (Rules, error) {
 	var rules Rules
 	for entry := range strings.SplitSeq(text, ",") {
@@ -96,8 +96,8 @@ func parseRule(entry string, known []string) (rule, error) {
 	return r, nil
 }
 
-// Lane returns the lane of a new instance. Senders send there. An instance keeps the lane of its first event, whatever the
-// rules say later.
+// Lane returns the lane of a new instance, to which senders send its events. An instance keeps the lane of its first
+// event, even if the rules change later.
 func (r Rules) Lane(id instances.ID) string {
 	i := slices.IndexFunc(r.rules, func(r rule) bool { return r.machine == id.Machine && strings.HasPrefix(id.ID, r.prefix) })
 	if i < 0 {

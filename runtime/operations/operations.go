@@ -28,7 +28,7 @@ type Operator struct {
 	// Queue receives the messages that wake instances. If it is nil, each change is a dry run, which writes and sends
 	// nothing.
 	Queue durable.Sender
-	// NewID returns a new deduplication ID for each message. With a used ID, the queue would drop the message.
+	// NewID returns a new deduplication ID for each message. The queue would drop a message with a used ID.
 	NewID func() string
 }
 
@@ -41,7 +41,7 @@ type Change struct {
 	MessageID string
 }
 
-// ConflictsMax is how often Change tries an operation while other writers change the instance.
+// ConflictsMax limits how often Change tries an operation while other writers change the instance.
 const ConflictsMax = 5
 
 // ErrNotWoken is returned if the change is stored, but the message that wakes the instance cannot be sent.

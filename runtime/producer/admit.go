@@ -31,8 +31,8 @@ func (e *BehindError) Error() string {
 func (e *BehindError) Is(target error) bool { return target == ErrBehind }
 
 // Admit returns a *BehindError if the instance is behind by more than durable.MachineConfig.BacklogAgeMax. It reads the
-// instance only if its machine has this limit. Call it before Reserve. The answer counts for BacklogAgeMax after the last
-// write of the instance. So a sender is accepted again although no event, and so no write, follows the last refusal.
+// instance only if its machine has this limit. Call it before Reserve. Refusals end when BacklogAgeMax has passed since
+// the last write of the instance, because refused events cause no write that could end them.
 func (p *Producer) Admit(ctx context.Context, event Event) error {
 	machine, err := p.machines.Lookup(event.Message.To.Machine)
 	if err != nil {

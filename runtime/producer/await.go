@@ -159,8 +159,8 @@ func (s Sent) isApplied(record instances.Record) bool {
 		s.ID != "" && durable.Remembers(record, s.ID, s.Message.Body)
 }
 
-// isIgnored reports whether the applied event is known to have been ignored. This needs a complete history since the
-// send, in which all events of the same type were ignored.
+// isIgnored reports whether the applied event is known to have been ignored. For this, the history since the send must
+// be complete, and all events of the same type in it must have been ignored.
 func (s Sent) isIgnored(record instances.Record) bool {
 	if s.Type == "" || s.ID != "" && durable.Remembers(s.before, s.ID, s.Message.Body) {
 		return false

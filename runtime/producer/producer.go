@@ -21,9 +21,9 @@ import (
 
 // Limits on events.
 const (
-	// EventBytesMax is the size limit of an event with its ID, in the gateway, package client, the console and the command
-	// line. A message may have 1 MiB, attributes included (SQS Developer Guide, "Amazon SQS message quotas"). The other 8 KiB
-	// are for the attributes that a message gets when it is parked, with the reason.
+	// EventBytesMax is the size limit of an event with its ID, in the gateway, package client, the console and the
+	// command line. A message may have 1 MiB, attributes included (SQS Developer Guide, "Amazon SQS message quotas").
+	// The remaining 8 KiB are for the attributes of a parked message, such as the reason.
 	EventBytesMax = 1<<20 - 8<<10
 	// EventIDBytesMax is the length limit of an event ID. Instances store the IDs of their recent events.
 	EventIDBytesMax = 256
@@ -110,8 +110,8 @@ func Check(machines *durable.Machines, to instances.ID, body []byte, eventID str
 	return Event{durable.Message{To: to, Body: body, DeduplicationID: deduplicationID}, event.Type, eventID}, nil
 }
 
-// queuedBytes returns the size of an event in the queue. Package sqsqueue escapes the two characters of three bytes that SQS
-// refuses. An escape such as \uffff has six bytes.
+// queuedBytes returns the size of an event in the queue. SQS refuses two characters of three bytes. Package sqsqueue
+// replaces each with an escape of six bytes, such as \uffff.
 func queuedBytes(event []byte) int {
 	return len(event) + 3*(bytes.Count(event, []byte("\ufffe"))+bytes.Count(event, []byte("\uffff")))
 }

@@ -30,8 +30,7 @@ type DelayQueue struct {
 
 var _ durable.Timers = (*DelayQueue)(nil)
 
-// NewDelayQueue returns the delay queue with the given URL. `now` is the clock that the delay queue computes delays
-// with.
+// NewDelayQueue returns the delay queue with the given URL. The delay queue computes delays with the clock `now`.
 func NewDelayQueue(client Client, url string, now func() time.Time) *DelayQueue {
 	return &DelayQueue{client: client, url: url, now: now}
 }

@@ -51,18 +51,18 @@ type Forwarder struct {
 
 // NewForwarder returns a forwarder from the delay queue to the sender's FIFO queue. A message that travels in hops
 // returns to EventBridge Scheduler as soon as `timers` can schedule it. If `timers` is nil, the message travels in hops
-// to the end.
+// until it is due.
 func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Forwarder {
 	return &Forwarder{delays: delays, timers: timers, sender: sender}
 }
 
-// scheduleAgainFrom is how early a message must be to return to EventBridge Scheduler. It is far above Lead. Otherwise
-// a message that Scheduler has just delivered might return while its schedule still exists. CreateSchedule would then
-// count the message as scheduled, and the message would be lost.
+// A message returns to EventBridge Scheduler if it is early by more than scheduleAgainFrom. This is far above Lead.
+// Otherwise a message that Scheduler has just delivered might return while its schedule still exists. CreateSchedule
+// would then count the message as scheduled, and the message would be lost.
 const scheduleAgainFrom = 2 * HopMax
 
-// schedulerTimeout is how long a hop waits for EventBridge Scheduler. A batch of ten must hop within an invocation
-// even if Scheduler does not answer.
+// schedulerTimeout limits the time that a hop waits for EventBridge Scheduler. A batch of ten must hop within an
+// invocation even if Scheduler does not answer.
 const schedulerTimeout = time.Second
 
 // scheduleAgain schedules the message with EventBridge Scheduler, and reports whether Scheduler accepted it.

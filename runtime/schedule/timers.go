@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/plainjson"
 )
 
-// Lead is the time from the moment when a schedule sends its message to the delay queue until the message is due. The
+// Lead is the head start of a schedule: it sends its message to the delay queue this long before the message is due. The
 // delay queue is precise to the second, but EventBridge Scheduler may be late by up to a minute (EventBridge Scheduler
 // User Guide, "Schedule types").
 const Lead = 3 * time.Minute

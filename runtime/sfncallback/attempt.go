@@ -19,8 +19,8 @@ const (
 
 // attempt repeats a call that has side effects. It stops if the call succeeds, if isFinal accepts the call's error, or
 // after triesMax calls. It returns the last error. `unsure` reports whether an earlier call may have taken effect
-// although it failed. The SDK's retries are off, because a silent retry would hide such a call. For this, `call` must
-// pass `once` to the SDK.
+// although it failed. A silent retry of the SDK would hide such a call. So `call` must pass `once` to the SDK, to turn
+// off the SDK's retries.
 func attempt(ctx context.Context, isFinal func(error) bool, call func(once func(*sfn.Options)) error) (unsure bool, err error) {
 	once := func(o *sfn.Options) { o.RetryMaxAttempts, o.Retryer = 1, aws.NopRetryer{} }
 	for try := 1; ; try++ {

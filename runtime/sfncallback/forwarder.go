@@ -52,9 +52,9 @@ type dataDetails struct {
 	Included bool `json:"included"`
 }
 
-// Forward handles one event: it sends the end of an execution to the instance that started it. It skips events of
-// other executions, and of executions that still run. If EventBridge omitted the input or the output, Forward calls
-// DescribeExecution. Delete the message only after Forward succeeded. Errors wrap ErrNotStatusChange, or can be
+// Forward handles one event: it reports the end of an execution to the instance that started it. It skips events of
+// other executions, and of executions that are still running. If EventBridge omitted the input or the output, Forward
+// calls DescribeExecution. Delete the message only after Forward succeeded. Errors wrap ErrNotStatusChange, or can be
 // retried.
 func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	var change statusChange
@@ -67,7 +67,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	end, input, err := f.complete(ctx, change)
 	if errors.Is(err, durable.ErrNoExecution) {
 		f.logger.WarnContext(ctx, "the execution that this event reports no longer exists", "execution", change.Detail.ExecutionARN, "error", err)
-		return nil // The loop's poll of the execution reports the end to the instance.
+		return nil // The loop polls the execution, and then reports the end to the instance.
 	}
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (f *Forwarder) Forward(ctx context.Context, body string) error {
 	return nil
 }
 
-// complete returns the execution's end and its input. It calls DescribeExecution for anything the event omits.
+// complete returns how the execution ended, and its input. It calls DescribeExecution for anything the event omits.
 func (f *Forwarder) complete(ctx context.Context, change statusChange) (end statechart.ExecutionEnded, input string, err error) {
 	d := change.Detail
 	noInput := d.Input == nil || d.InputDetails != nil && !d.InputDetails.Included

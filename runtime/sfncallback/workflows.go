@@ -131,9 +131,9 @@ func executionARN(machine, name string) string {
 	return strings.Join(append(slices.Clone(parts[:5]), "execution", parts[6], name), ":")
 }
 
-// Describe returns how the execution ended; nil while it runs. Fails with durable.ErrNoExecution, durable.ErrRefused or
-// durable.ErrDenied. An instance may be imported from another Region or account, and the role cannot read executions
-// there. So Describe returns durable.ErrNoExecution for such executions.
+// Describe returns how the execution ended, or nil while it runs. Fails with durable.ErrNoExecution, durable.ErrRefused
+// or durable.ErrDenied. An instance may be imported from another Region or account. The role cannot read its executions
+// there, so Describe returns durable.ErrNoExecution for them.
 func (w *Workflows) Describe(ctx context.Context, arn string) (*statechart.ExecutionEnded, error) {
 	if len(w.arns) > 0 && !w.isNear(arn) {
 		return nil, fmt.Errorf("%w: expected one in the Region and the account of the workflows, got %s", durable.ErrNoExecution, arn)
@@ -177,7 +177,7 @@ func isUnknown(err error) bool {
 	return errors.As(err, &gone) || errors.As(err, &wrong)
 }
 
-// endOf returns how an execution ended; false while it runs.
+// endOf returns how an execution ended, or false while it runs.
 func endOf(described *sfn.DescribeExecutionOutput) (end statechart.ExecutionEnded, ended bool) {
 	end = statechart.ExecutionEnded{
 		Name: aws.ToString(described.Name), Execution: aws.ToString(described.ExecutionArn), Status: statechart.ExecutionStatus(described.Status),

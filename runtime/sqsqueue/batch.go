@@ -16,17 +16,17 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// SendBatchMax is how many messages SendBatch accepts: SQS's limit for one SendMessageBatch (SQS API Reference,
-// "SendMessageBatch").
+// SendBatchMax is the maximum number of messages that SendBatch accepts. It is SQS's limit for one SendMessageBatch
+// (SQS API Reference, "SendMessageBatch").
 const SendBatchMax = 10
 
 // SendBatch sends events to different instances in one request, or in several if the events together are longer than
 // MessageBytesMax. It returns one error for each message, in order: nil if the message was sent, else an error like
 // Send's. Retry the failed messages under the same DeduplicationID.
 //
-// More than SendBatchMax messages, or two messages to one instance, are the caller's error. SendBatch then sends
-// nothing, and no error wraps ErrRefused. Two messages to one instance could change places: SQS may accept the second
-// and fail the first.
+// A batch with more than SendBatchMax messages, or with two messages to one instance, is the caller's error. SendBatch
+// then sends nothing, and no error wraps ErrRefused. Two messages to one instance could be reordered: SQS may accept
+// the second and fail the first.
 func (q *Queue) SendBatch(ctx context.Context, messages []durable.Message) []error {
 	errs := make([]error, len(messages))
 	if err := checkBatch(messages); err != nil {
@@ -65,7 +65,7 @@ func (q *Queue) sendAll(ctx context.Context, url string, entries []types.SendMes
 	}
 }
 
-// indexOf returns the position of the entry's message: entryOf made the ID from it.
+// indexOf returns the position of the entry's message, which entryOf has put into the ID.
 func indexOf(entry types.SendMessageBatchRequestEntry) int {
 	i, _ := strconv.Atoi(aws.ToString(entry.Id))
 	return i
@@ -100,8 +100,8 @@ func entryOf(ctx context.Context, i int, message durable.Message) types.SendMess
 	}
 }
 
-// entryBytes returns how many bytes of MessageBytesMax an entry takes: body and message attributes. System attributes
-// do not count (SQS API Reference, "SendMessage", MessageSystemAttributes).
+// entryBytes returns the part of MessageBytesMax that an entry takes: body and message attributes. System attributes do
+// not count (SQS API Reference, "SendMessage", MessageSystemAttributes).
 func entryBytes(entry types.SendMessageBatchRequestEntry) int {
 	size := len(aws.ToString(entry.MessageBody))
 	for name, attribute := range entry.MessageAttributes {

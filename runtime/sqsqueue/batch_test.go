@@ -136,7 +136,7 @@ func TestABatchOfZeroOrOneMessage(t *testing.T) {
 }
 
 // TestAnInvalidBatchIsNotSent sends batches that are the caller's error. The errors do not wrap durable.ErrRefused,
-// because no effect may be dropped for a defect of the caller.
+// because a bug in the caller must not drop an effect.
 func TestAnInvalidBatchIsNotSent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -57,12 +57,12 @@ func parkedFrom(message events.SQSMessage) instances.Place {
 }
 
 // isPlaceNumber reports whether Park may have written the sequence number: decimal digits or, for a deferred event, the
-// ID of an effect such as "3.0". Any other value is not used, so that a producer cannot fill the item with it.
+// ID of an effect such as "3.0". All other values are ignored, so that a producer cannot fill the item with them.
 func isPlaceNumber(s string) bool {
 	return s != "" && len(s) <= placeNumberBytesMax && strings.Trim(s, "0123456789.") == ""
 }
 
-// placeNumberBytesMax fits any number of 128 bits, and any two numbers of 64 bits with a dot.
+// placeNumberBytesMax is long enough for any 128-bit number, and for any two 64-bit numbers with a dot.
 const placeNumberBytesMax = 41
 
 // DecodeAll decodes the messages of one invocation, in order.

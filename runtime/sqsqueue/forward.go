@@ -32,10 +32,10 @@ type forwarding struct {
 	SentAt          int64  `json:"sent_at"`
 }
 
-// Forward sends the delivery to the same group of another lane. The copy has the same body and the place where it was
-// first parked, if any. Its deduplication ID is derived from the place of the delivery: SQS would drop a message under the
-// sender's ID if it has been in that lane within five minutes. Errors wrap ErrRefused, ErrNoQueue or ErrDenied. After any
-// other error, the message may or may not be sent.
+// Forward sends the delivery to the same group of another lane. The copy has the same body. It keeps the place where
+// the delivery was first parked, if any. Its deduplication ID is derived from the place of the delivery. Under the
+// sender's ID, SQS would drop the copy if the message was in that lane within the last five minutes. Errors wrap
+// ErrRefused, ErrNoQueue or ErrDenied. After any other error, the message may or may not be sent.
 func (q *Queue) Forward(ctx context.Context, delivery durable.Delivery, lane string) error {
 	value, err := json.Marshal(forwarding{
 		Queue: delivery.Queue, SequenceNumber: delivery.SequenceNumber, SentTo: cmp.Or(delivery.Forwarding.SentTo, delivery.Queue),

@@ -124,7 +124,7 @@ func TestTheLargestEventCanBeForwarded(t *testing.T) {
 func TestAnInvalidForwardedAttributeIsIgnored(t *testing.T) {
 	t.Parallel()
 	good := `{"queue":"arn:aws:sqs:r:1:q.fifo","sequence_number":"7","sent_to":"arn:aws:sqs:r:1:q.fifo","deduplication_id":"d-0","sent_at":1767322700000}`
-	// The good value belongs to another deduplication ID. A redriven copy has one of its own.
+	// `good` belongs to another deduplication ID. A redriven copy has its own deduplication ID.
 	for _, value := range []string{"", "x", "{}", good, `{"queue":"q","sequence_number":"x","sent_to":"q"}`, `{"queue":"q","sequence_number":"` + strings.Repeat("1", 99) + `","sent_to":"q"}`} {
 		message := events.SQSMessage{MessageAttributes: map[string]events.SQSMessageAttribute{sqsqueue.AttrForwarded: {DataType: "String", StringValue: &value}}, Attributes: map[string]string{
 			"MessageGroupId": "signup/ada", "SequenceNumber": "1", "ApproximateReceiveCount": "1", "SentTimestamp": "1767322800000", "MessageDeduplicationId": "d-1",

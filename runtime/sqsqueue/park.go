@@ -20,7 +20,7 @@ import (
 // The message attributes of a parked delivery. A message that SQS itself moved to the dead-letter queue has none of
 // them.
 const (
-	// AttrReason is why the delivery was parked, limited to ReasonBytesMax.
+	// AttrReason says why the delivery was parked. It is limited to ReasonBytesMax.
 	AttrReason = "reason"
 	// AttrSourceQueue is the ARN of the source queue. For a delivery that was parked before and sent again, it is the
 	// first source queue.
@@ -28,9 +28,9 @@ const (
 	// AttrSequenceNumber is the sequence number in the source queue. All copies of an event have the same source
 	// queue and sequence number, and keep them when SQS moves a message. So the loop applies only one copy.
 	AttrSequenceNumber = "sequence_number"
-	// AttrSentAt is when the delivery was sent to the source queue, by RFC 3339 with milliseconds.
+	// AttrSentAt is the time when the delivery was sent to the source queue, in RFC 3339 with milliseconds.
 	AttrSentAt = "sent_at"
-	// AttrReceiveCount is how often the delivery had been received. Its type is Number.
+	// AttrReceiveCount is the number of times that the delivery had been received. Its type is Number.
 	AttrReceiveCount = "receive_count"
 )
 

@@ -39,7 +39,7 @@ type Queue struct {
 	assign func(instances.ID) string
 
 	mu sync.Mutex
-	// attributes are nil until they are needed for the first time.
+	// attributes are nil until they are first needed.
 	attributes map[string]string
 }
 
@@ -65,8 +65,8 @@ func (q *Queue) WithLanes(arns map[string]string, assign func(instances.ID) stri
 	return &Queue{client: q.client, url: q.url, deadLetterURL: q.deadLetterURL, lanes: urls, assign: assign}
 }
 
-// urlFor returns the URL of the queue for a message to an instance. An unknown lane is the main lane: a deployment has
-// removed the lane, and the consumer then accepts the instance's events from any lane.
+// urlFor returns the URL of the queue for a message to an instance. An unknown lane counts as the main lane: a
+// deployment has removed the lane, and the consumer then accepts the instance's events from any lane.
 func (q *Queue) urlFor(to instances.ID, lane string) string {
 	if lane == "" && q.assign != nil {
 		lane = q.assign(to)
@@ -148,7 +148,7 @@ func (q *Queue) attribute(ctx context.Context, name types.QueueAttributeName) (s
 // unsendable escapes the characters that JSON allows and SQS refuses.
 var unsendable = strings.NewReplacer("\ufffe", `\ufffe`, "\uffff", `\uffff`)
 
-// sendable escapes the characters of an event that SQS refuses. In JSON, they occur only in strings, where an escape
+// sendable escapes the characters that SQS refuses in an event. In JSON, they occur only in strings, where an escape
 // means the same as the character.
 func sendable[T json.RawMessage | string](event T) string {
 	return unsendable.Replace(string(event))

@@ -23,7 +23,7 @@ type Task struct {
 	Event json.RawMessage `json:"event"`
 }
 
-// The errors with which a task fails. Step Functions passes them to Retry and Catch.
+// These are the errors with which a task fails. Step Functions passes them to Retry and Catch.
 const (
 	// TaskInvalid is the error of a task with an invalid instance or event.
 	TaskInvalid = "Settle.TaskInvalid"

@@ -38,8 +38,8 @@ func traceOf(message events.SQSMessage) (trace tracing.Trace) {
 }
 
 // traceAttributes returns the message attributes that propagate the trace of ctx. It returns nil if ctx has no trace,
-// or if a message with a body of bodyBytes has no room for it. A trace must not make a message longer than
-// olderMessageBytesMax if its body is not: the queue may still have that limit.
+// or if a message with a body of bodyBytes has no room for it. If the body is within olderMessageBytesMax, the message
+// with its trace must be too, because the queue may still have that limit.
 func traceAttributes(ctx context.Context, bodyBytes int) map[string]types.MessageAttributeValue {
 	trace := tracing.Of(ctx)
 	bytesMax := MessageBytesMax

@@ -75,8 +75,8 @@ func SendTo(ctx context.Context, instance, typ string, payload any) error {
 	return s.effect(statechart.Effect{Kind: statechart.Send, To: instance, Event: body})
 }
 
-// SendAfter sends the instance itself an event of Config.Events after the delay. It uses a durable timer, which ends when
-// the instance ends or when an action calls Cancel with the ID.
+// SendAfter sends an event of Config.Events to the instance itself after the delay. It uses a durable timer, which ends
+// when the instance ends or when an action calls Cancel with the ID.
 func SendAfter(ctx context.Context, id, typ string, delay time.Duration, payload any) error {
 	s, err := stepOf(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Config describes how a stateless machine is hosted. T is the data of one instance, stored with it as its context. If
-// an action keeps data elsewhere, all instances of the process share it, and it is lost when the process ends.
+// Config describes how a stateless machine is hosted. T is the data of one instance, stored as the instance's context.
+// If an action keeps data elsewhere, all instances in the process share it, and it is lost when the process ends.
 //
 // The host copies the data before each step, so that a failed step changes nothing. If T has a method Clone() T, that
 // method makes the copy. Otherwise reflection makes the copy, as for the context of a chart.

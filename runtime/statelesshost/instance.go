@@ -191,7 +191,7 @@ func (i *instance[T]) settle(s *step) (output json.RawMessage, err error) {
 	return output, nil
 }
 
-// failed returns the step error for an error of the machine's code, or for a limit that it exceeded.
+// failed returns the step error after the machine's code returned an error or exceeded a limit.
 func (i *instance[T]) failed(s *step, err error) error {
 	failure := &statechart.StepError{Chart: i.machine.config.ID, State: i.machine.states[s.at].Name, Event: s.event.Type, Code: "start", Err: err}
 	if s.firing.trigger != nil {
@@ -232,8 +232,8 @@ func (i *instance[T]) Timers() []statechart.Timer { return i.timers }
 func (i *instance[T]) Defers() bool { return false }
 
 // NextEvents implements durable.Instance. For each event type, stateless evaluates the guards with the payload of an
-// event that has only its type. A guard counts as met if it panics, or if its arguments cannot be built from this
-// payload.
+// event that consists only of its type. A guard counts as met if it panics, or if its arguments cannot be built from
+// this payload.
 func (i *instance[T]) NextEvents() []string {
 	if i.status != statechart.Active {
 		return nil
@@ -299,8 +299,8 @@ func (i *instance[T]) Stop(time.Time) (next durable.Instance, effects []statecha
 	return &ended, nil, true, nil
 }
 
-// Move implements durable.Instance. It fires no trigger, so no entry or exit action runs. The timers and answers of the
-// states apply as in a transition.
+// Move implements durable.Instance. It fires no trigger, so no entry or exit action runs. Timers and answers of the
+// states work as in a transition.
 func (i *instance[T]) Move(path string, at time.Time) (next durable.Instance, effects []statechart.Effect, err error) {
 	to, known := i.machine.byName[path]
 	if !known {

@@ -72,7 +72,7 @@ type named int
 
 func (n named) String() string { return []string{"low", "high"}[n] }
 
-// The states of a type without String would be stored as "0" and "1", and mean other states once one is inserted.
+// Without String, states would be stored as "0" and "1". Inserting a state would then change their meaning.
 func TestStatesThatAreNumbersNeedNames(t *testing.T) {
 	t.Parallel()
 	host := func(states ...statelesshost.State[struct{}]) error {

@@ -121,7 +121,7 @@ func (w *world) Answer(_ context.Context, token instances.Token, answer instance
 // Heartbeat implements durable.Tokens.
 func (w *world) Heartbeat(context.Context, instances.Token) error { return nil }
 
-// send sends an event to an instance. It waits ten seconds, so that the consumer has handled the event.
+// send sends an event to an instance. It then waits ten seconds, which is enough for the consumer to handle the event.
 func (w *world) send(instance, body string) instances.Record {
 	w.t.Helper()
 	id, err := instances.ParseID(instance)
@@ -199,7 +199,7 @@ func TestADurableTimerEndsAnUnansweredCall(t *testing.T) {
 		if late := record.UpdatedAt.Sub(dialled.UpdatedAt); late < 30*time.Second || late > 31*time.Second {
 			t.Errorf("fired after %v", late)
 		}
-		// A task that starts to wait after the end is answered immediately.
+		// A task that starts to wait after the instance has ended is answered immediately.
 		w.send("phone/1", `{"type": "settle.wait", "$task": {"token": "late", "name": "Call"}}`)
 		equal(t, "the task's answer", w.answers["late"], `{"outcome":"ended","state":["HungUp"],"tags":[]}`)
 	})

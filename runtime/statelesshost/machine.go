@@ -33,7 +33,7 @@ type Machine[T any] struct {
 	keys *readjson.Keys
 }
 
-// hosted is a state with the values derived from other states.
+// hosted is a state with values that are derived from other states.
 type hosted[T any] struct {
 	State[T]
 	// value is State.State.
@@ -133,7 +133,7 @@ func (m *Machine[T]) Mermaid(current ...string) string {
 func (m *Machine[T]) Outline() *statechart.Outline { return nil }
 
 // Start implements durable.Machine. It calls Config.Data, starts the timers of the initial state, and requests the
-// answers in its Resolve. Entry actions do not run.
+// answers in that state's Resolve. Entry actions do not run.
 func (m *Machine[T]) Start(start statechart.Start) (started durable.Instance, effects []statechart.Effect, err error) {
 	i := &instance[T]{machine: m, status: statechart.Active, at: m.index[m.config.Initial]}
 	s := i.step(statechart.Event{At: start.At})

@@ -80,7 +80,7 @@ func (m *Machine[T]) Restore(snapshot json.RawMessage) (restored durable.Instanc
 	if err := json.Unmarshal(snapshot, &stored); err != nil {
 		return nil, m.unreadable("%w", err)
 	}
-	if err := m.keys.Check(stored.Context); err != nil { // The next event would erase the value of the key.
+	if err := m.keys.Check(stored.Context); err != nil { // The next event would erase the unknown key's value.
 		return nil, &statechart.UnreadableError{
 			Of: "machine " + m.config.ID, Err: fmt.Errorf("context: %w", err),
 			Todo: "deploy the build that stores this key, or add the key to the type of the data",

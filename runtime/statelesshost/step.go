@@ -37,7 +37,7 @@ func load(ctx context.Context) (stateless.State, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An exit action that fires a trigger directly would leave its state again, without end.
+	// An exit action that fires a trigger directly would leave its state again and again.
 	if s.loads++; s.loads > loadsMax {
 		s.failure = errNested
 		return nil, errNested
@@ -63,8 +63,8 @@ func store(ctx context.Context, state stateless.State) error {
 	return nil
 }
 
-// step is one macrostep of one instance. It is a copy of the instance, which replaces the instance if the step
-// succeeds. Guards and actions find it in their context.
+// step is one macrostep of one instance. It is a copy of the instance, and replaces the instance if the step succeeds.
+// Guards and actions find the step in their context.
 type step struct {
 	// `of` is the Machine that takes the step.
 	of    any

@@ -12,7 +12,7 @@ import (
 
 // transitioned runs after each transition. It ends the timers of the states that were left, starts the timers of the
 // states that were entered, and requests their answers. A transition that does not begin where the last transition
-// ended has run during another transition. Then transitioned fails the step.
+// ended has run during another transition. In that case, transitioned fails the step.
 func (m *Machine[T]) transitioned(ctx context.Context, sm *stateless.StateMachine, s *step, t stateless.Transition) {
 	if s.failure != nil {
 		return
@@ -118,7 +118,7 @@ func (i *instance[T]) Resolving(name string, event statechart.Event) (effect sta
 	return statechart.Effect{}, false, nil
 }
 
-// below returns the part of a path from the given state on.
+// below returns the part of a path that begins at the given state.
 func (m *Machine[T]) below(path []int, state int) []int {
 	if k := slices.Index(path, state); k >= 0 {
 		return path[k:]

@@ -21,8 +21,8 @@ func Environment(variables ...string) func(name string) (string, bool) {
 	}
 }
 
-// AWS returns a loader of AWS settings for host.Start: the Region eu-central-1, any credentials, and the endpoint, which
-// may be empty if no call is made.
+// AWS returns a loader of AWS settings for host.Start. The Region is eu-central-1 and the credentials are arbitrary.
+// The endpoint may be empty if the test makes no call.
 func AWS(endpoint string) func(context.Context) (aws.Config, error) {
 	return func(context.Context) (aws.Config, error) {
 		return aws.Config{Region: "eu-central-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("any", "any", "")}, nil

@@ -27,11 +27,11 @@ func (k Kind) Glyph() string {
 	return [...]string{Eventless: "ε", Timer: "◷", ServiceDone: "✓", ServiceFailed: "✗", ChildDone: "✓", ChildFailed: "✗", StateDone: "✓"}[k]
 }
 
-// Trigger is what leads to a transition.
+// Trigger is the cause of a transition.
 type Trigger struct {
 	Kind Kind
-	// Event is the event descriptor, with the names of an instance's history: "VERIFY", "after 5m0s" or
-	// "done.invoke.check". It is empty for an eventless transition.
+	// Event is the event descriptor, as an instance's history shows it: "VERIFY", "after 5m0s" or "done.invoke.check".
+	// It is empty for an eventless transition.
 	Event string
 	// Name is the event descriptor, or the name of the timer, service, child machine or state. It is empty for an eventless
 	// transition.
@@ -63,8 +63,8 @@ func Matches(descriptor, typ string) bool {
 	return partial && (typ == prefix || strings.HasPrefix(typ, prefix+"."))
 }
 
-// DefaultID returns the ID of the invocation or child at a position of a state's list, if the definition sets no ID.
-// The path of the root is the chart's ID here.
+// DefaultID returns the ID of an invocation or a child whose definition sets no ID. `position` is its position in the
+// state's list. For the root, `path` is the chart's ID.
 func DefaultID(path string, position int) string {
 	if position > 0 {
 		return path + ":" + strconv.Itoa(position)

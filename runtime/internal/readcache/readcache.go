@@ -13,11 +13,11 @@ const (
 	RecordsMax = 64
 	// SnapshotBytesMax limits the size of a copy's snapshot. Larger instances are not copied.
 	SnapshotBytesMax = 32 << 10
-	// AgeMax is the longest time that a copy is used. Within it, no item can expire and be created again.
+	// AgeMax is the maximum age of a copy in use. Within that time, no item can expire and be created again.
 	AgeMax = time.Minute
-	// HitsMin is the number of current copies in a row after which Get should return copies. A stale copy costs a failed
-	// write, which DynamoDB bills like a write (DynamoDB Developer Guide, "Read and write operations"). A write costs up to
-	// 20 times as much as the read of the same item. So stale copies cost at most as much as the reads.
+	// HitsMin is the number of up-to-date copies in a row after which Get should return copies. A stale copy costs a
+	// failed write, which DynamoDB bills like a write (DynamoDB Developer Guide, "Read and write operations"). A write
+	// costs up to 20 times as much as a read of the same item. So stale copies cost at most as much as the reads.
 	HitsMin = 20
 )
 
@@ -28,7 +28,7 @@ type Cache struct {
 
 	mu     sync.Mutex
 	copies map[instances.ID]stored
-	// hits counts the current copies since the last stale one.
+	// hits counts the up-to-date copies since the last stale one.
 	hits int
 }
 
@@ -37,12 +37,12 @@ type stored struct {
 	at     time.Time
 }
 
-// New returns an empty cache. `now` returns the time. Get returns copies after hitsMin current copies in a row.
+// New returns an empty cache with the clock `now`. Get returns copies after hitsMin up-to-date copies in a row.
 func New(now func() time.Time, hitsMin int) *Cache {
 	return &Cache{now: now, hitsMin: hitsMin, copies: map[instances.ID]stored{}}
 }
 
-// Get returns a copy of the record. It returns false as long as the last copies were stale, as they are if several
+// Get returns a copy of the record. It returns false while the last copies were stale, which happens if several
 // processes share the events of an instance.
 func (c *Cache) Get(id instances.ID) (instances.Record, bool) {
 	c.mu.Lock()
@@ -52,7 +52,7 @@ func (c *Cache) Get(id instances.ID) (instances.Record, bool) {
 }
 
 // Put keeps a copy of a record that was just stored. The write of a later revision also shows that the earlier copy was
-// current.
+// up to date.
 func (c *Cache) Put(record instances.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *Cache) Put(record instances.Record) {
 	c.copies[record.Instance] = stored{record, c.now()}
 }
 
-// Loaded drops the copy of an instance that was just read, and counts whether it was current.
+// Loaded drops the copy of an instance that was just read, and counts whether the copy was up to date.
 func (c *Cache) Loaded(record instances.Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

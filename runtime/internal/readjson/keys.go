@@ -58,7 +58,7 @@ func keysOf(typ reflect.Type, known map[reflect.Type]*Keys) *Keys {
 			isHidden := slices.ContainsFunc(fields[i+1:], func(other keyedField) bool {
 				return has(other) && other.depth == field.depth && other.tagged == field.tagged
 			})
-			if isFirst && !isHidden { // Like encoding/json, ignore a key that two fields have with equal right.
+			if isFirst && !isHidden { // Like encoding/json, ignore a key that two fields claim equally.
 				k.fields[field.key] = keysOf(field.typ, known)
 				k.names = append(k.names, field.key)
 			}
@@ -282,7 +282,7 @@ func unquoted(key []byte) string {
 	return text
 }
 
-// field returns the keys of the field with the key. The key is as in the document, without quotes.
+// field returns the keys of the field named `key`, which is spelled as in the document, without quotes.
 func (k *Keys) field(key []byte) (inner *Keys, ok bool) {
 	if inner, ok = k.fields[string(key)]; ok {
 		return inner, true

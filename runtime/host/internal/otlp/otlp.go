@@ -1,8 +1,8 @@
 // Package otlp sends spans to an OpenTelemetry collector, by OTLP over HTTP in the JSON format:
 // https://opentelemetry.io/docs/specs/otlp/#otlphttp
 //
-// The official exporter links gRPC. It adds four to seven megabytes to an executable, and two thirds of a bare
-// handler's CPU time to its start. See docs/adr/0025-observability.md.
+// The official exporter links gRPC, which adds four to seven megabytes to an executable. It also adds two thirds of a
+// bare handler's CPU time to the start. See docs/adr/0025-observability.md.
 package otlp
 
 import (
@@ -108,7 +108,7 @@ func (c SpanContext) String() string {
 	return "00-" + hex.EncodeToString(c.TraceID[:]) + "-" + hex.EncodeToString(c.SpanID[:]) + "-" + flags
 }
 
-// Kind is the role of a span in a call. The numbers are the protocol's.
+// Kind is the role of a span in a call. The protocol defines the numbers.
 type Kind int
 
 // The kinds of spans.
@@ -181,7 +181,7 @@ func (e *Exporter) Export(ctx context.Context, spans []Span) error {
 		} `json:"partialSuccess"`
 	}
 	switch {
-	case response.StatusCode/100 != 2: // Some collectors accept with 202.
+	case response.StatusCode/100 != 2: // Some collectors answer 202.
 		return fmt.Errorf("exporting %d spans to %s: expected status 200, got %d", len(spans), e.url, response.StatusCode)
 	case json.Unmarshal(answer, &partial) == nil && partial.PartialSuccess.RejectedSpans != "" && partial.PartialSuccess.RejectedSpans != "0":
 		return fmt.Errorf("exporting %d spans to %s: %s were rejected", len(spans), e.url, partial.PartialSuccess.RejectedSpans)

@@ -109,7 +109,7 @@ func TestSpansAreSentInTheJSONFormOfOTLP(t *testing.T) {
 	}
 }
 
-// sorted returns JSON with the keys of its objects in order.
+// sorted returns the JSON with the keys of each object in order.
 func sorted(t *testing.T, text string) string {
 	t.Helper()
 	var value any

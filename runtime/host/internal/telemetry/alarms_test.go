@@ -32,7 +32,7 @@ var (
 	defaultPattern = regexp.MustCompile(`(?m)^  (\w+):\n    Type: Number\n    Default: (\d+)$`)
 )
 
-// rules returns the template's alarms on the functions' metrics, and those with the given names, by name.
+// rules returns the template's alarms on the functions' metrics and the alarms named in `others`, sorted by name.
 func rules(t *testing.T, others ...string) (found []rule) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../infra/template.yaml")
@@ -130,8 +130,8 @@ func ringing(rules []rule, measured []measurement, began time.Time, length time.
 // scene is a failure of an instance and the alarms that it must raise.
 type scene struct {
 	script map[time.Duration]func(*stage)
-	// `calls` returns the error of a call, and `service` returns the error of the service. The time is counted from the
-	// start. A nil function means no errors.
+	// `calls` returns the error of a call, and `service` returns the error of the service. Both count the time from the
+	// start of the scene. A nil function means no errors.
 	calls   func(name string, at time.Duration) error
 	service func(at time.Duration) error
 	length  time.Duration
@@ -140,7 +140,7 @@ type scene struct {
 
 func posting(body string) func(*stage) { return func(s *stage) { s.post(`{"type":"` + body + `"}`) } }
 
-// flood returns a function that posts as many events at once.
+// flood returns a function that posts that many events at once.
 func flood(events int) func(*stage) {
 	return func(s *stage) {
 		for range events {
@@ -271,9 +271,9 @@ func TestTheAlarmOnEventsRingsWhileAChainLasts(t *testing.T) {
 	}
 }
 
-// TestARunawayStopsAndRingsTheAlarmOnParkedEvents plays a chart that sends itself two messages for each one, after a single
-// event. Config.HopsMax stops it far below the threshold of the alarm Events. The parked messages stay in the dead-letter
-// queue, so the alarm DeadLetters rings until a person empties it. The log lines about them ring Faults for a while.
+// TestARunawayStopsAndRingsTheAlarmOnParkedEvents starts a chart that sends itself two messages for each one. HopsMax
+// stops it far below the threshold of the alarm Events. The parked messages stay in the dead-letter queue, so
+// DeadLetters rings until a person empties that queue. Their log lines ring Faults for a while.
 func TestARunawayStopsAndRingsTheAlarmOnParkedEvents(t *testing.T) {
 	t.Parallel()
 	const length = time.Hour
@@ -290,7 +290,7 @@ func TestARunawayStopsAndRingsTheAlarmOnParkedEvents(t *testing.T) {
 		sum := func(metric string) float64 {
 			return rule{metric: metric, statistic: "Sum"}.value(s.measured, began, began.Add(length))
 		}
-		// The default of HopsMax, and a few messages with low counts from before the instance stored its count.
+		// HopsMax is 1000 by default. A few messages got low counts before the instance stored its count.
 		if events := sum("Events"); events <= 1000 || events > 1012 {
 			t.Errorf("expected little more than 1,000 applied events, got %v", events)
 		}
@@ -303,7 +303,7 @@ func TestARunawayStopsAndRingsTheAlarmOnParkedEvents(t *testing.T) {
 				t.Errorf("expected the limit as the reason, got %s", reason)
 			}
 		}
-		// The stage applies ten messages a second, so that the chart is also behind its own messages for a while.
+		// The stage applies ten messages a second, so the chart also lags behind its own messages for a while.
 		want := []string{"Backlog from 3m0s to 19m0s", "DeadLetters from 4m0s on", "Faults from 3m0s to 19m0s"}
 		if diff := cmp.Diff(want, ringing(found, s.measured, began, length)); diff != "" {
 			t.Errorf("alarms (-want +got):\n%s", diff)

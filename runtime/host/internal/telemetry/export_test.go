@@ -34,8 +34,8 @@ func (c *silentCollector) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestExportsPauseAfterATimeout shows that an unresponsive collector delays only one invocation every half minute, by
-// two seconds.
+// TestExportsPauseAfterATimeout shows that an unresponsive collector delays one invocation every half minute by two
+// seconds, and no others.
 func TestExportsPauseAfterATimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

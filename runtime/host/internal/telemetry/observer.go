@@ -81,12 +81,12 @@ func (t *Telemetry) loaded(ctx context.Context, loaded durable.Loaded) {
 	}
 }
 
-// backlogLogged is the age above which a backlog is logged. It is the threshold of the alarm Backlog, so that the log names
-// the instance of each alarm.
+// backlogLogged is the age above which a backlog is logged. It is the threshold of the alarm Backlog, so that the log
+// names the instance behind each alarm.
 const backlogLogged = time.Minute
 
-// nearDeadline is a divisor: a task's deadline is near when less than a tenth of its timeout is left. A fixed time
-// would not fit all tasks: five minutes are the whole timeout of some, and the last moment of others.
+// nearDeadline is a divisor: a task's deadline is near when less than a tenth of its timeout is left. No fixed time
+// suits all tasks: five minutes are the whole timeout of some tasks, but only the last moment of others.
 const nearDeadline = 10
 
 // held reports a task that will time out soon. It ignores a task that has timed out, because its workflow has continued
@@ -129,8 +129,8 @@ func payloadOf(body string) json.RawMessage {
 	return shown
 }
 
-// FaultHandler returns a log handler that counts lines of level ERROR as faults of the invocation in their context. It
-// also counts lines that cannot be logged.
+// FaultHandler returns a log handler that counts each line of level ERROR as a fault of the invocation in the line's
+// context. It also counts lines that cannot be logged.
 func FaultHandler(next slog.Handler) slog.Handler {
 	return handler{next, func(ctx context.Context, record slog.Record) slog.Record {
 		if record.Level >= slog.LevelError {

@@ -137,7 +137,7 @@ func TestXRayIsUsedWithoutATraceparent(t *testing.T) {
 		if got := tracing.Of(within).Parent; !strings.HasPrefix(got, want) {
 			t.Errorf("%+v: got %s, want %s", trace, got, want)
 		}
-		// The span of an event without a trace, or of the same trace, belongs to the trace of the turn's span.
+		// If an event has no trace or the same trace, its span belongs to the trace of the turn's span.
 		for _, same := range []tracing.Trace{{}, trace} {
 			event, end := tele.begin(within, tracing.Activity{Kind: tracing.Event, Instance: "order/1", Trace: same})
 			end(nil)
@@ -145,7 +145,7 @@ func TestXRayIsUsedWithoutATraceparent(t *testing.T) {
 				t.Errorf("%+v: the event is in %s, want %s", same, got, want)
 			}
 		}
-		// The span of an event of another trace belongs to that trace.
+		// If an event has another trace, its span belongs to that trace.
 		const third = "1234567812345678aaaabbbbccccdddd"
 		event, end := tele.begin(within, tracing.Activity{Kind: tracing.Event, Instance: "order/1", Trace: tracing.Trace{
 			AWS: "Root=1-12345678-12345678aaaabbbbccccdddd;Parent=00f067aa0ba902b7;Sampled=1",

@@ -57,7 +57,7 @@ type timer struct {
 
 const group = "order/1"
 
-// batchMax is BatchSize of the consumer's mapping in the template.
+// batchMax is the BatchSize of the consumer's event source mapping in the template.
 const batchMax = 10
 
 // Write accepts a line of metrics.

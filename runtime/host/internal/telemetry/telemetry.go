@@ -2,8 +2,8 @@
 // if a collector is configured. It writes them before the invocation ends, because Lambda freezes the process
 // afterwards.
 //
-// Of an event's content, the package writes only the type, unless payloads are logged. Task tokens and keys are never
-// written.
+// Unless payloads are logged, the package writes only an event's type and nothing else of its content. It never writes
+// task tokens or keys.
 package telemetry
 
 import (
@@ -192,8 +192,8 @@ func (i *invocation) end() (metrics []emf.Metric, spans []otlp.Span, lost int) {
 	return i.metrics(), i.spans, i.lost
 }
 
-// flush writes the metrics and spans of the invocation. If a service is still running, they lack the calls that it
-// makes afterwards.
+// flush writes the metrics and spans of the invocation. If a service is still running, the calls that it makes
+// afterwards are not included.
 func (t *Telemetry) flush(ctx context.Context, invocation *invocation) {
 	metrics, spans, lost := invocation.end()
 	line, err := emf.Line(t.config.Now(), namespace, dimension, t.config.Service, metrics)
@@ -216,7 +216,7 @@ const (
 	exportMax = 2 * time.Second
 	// exportMargin is reserved for the response of the invocation.
 	exportMargin = 250 * time.Millisecond
-	// exportSlow is the time from which a failed export counts as an unresponsive collector.
+	// exportSlow is the minimum duration of a failed export that counts as a sign of an unresponsive collector.
 	exportSlow = 200 * time.Millisecond
 	// exportPause is the time without exports after the collector did not respond. Without a pause, every invocation
 	// would wait.
