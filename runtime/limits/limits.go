@@ -32,8 +32,8 @@ const (
 	// requestMax is how long a request may take, including its retries after conflicts.
 	requestMax = 3 * time.Second
 	// triesMax is how often a request is tried if other processes are faster. A second try follows at once, because the
-	// answer to the first one has the stored state. A random wait precedes each further pair. The wait is at most
-	// conflictWait, doubled with each try.
+	// answer to the first one has the stored state. A random wait precedes each further pair. With n tries so far, the
+	// wait is at most 2ⁿ times conflictWait.
 	triesMax     = 8
 	conflictWait = 10 * time.Millisecond
 	// keysMax is how many keys a process may have before it forgets those that no call uses.

@@ -214,8 +214,8 @@ const (
 	errorChild   = "error.child."
 )
 
-// invocation returns the running service with the name and the ID. If there is none, the name alone decides, then the ID: a
-// default ID depends on the order of a state's services.
+// invocation returns the running service with the name and the ID. Without such a service, it looks for the name alone, then
+// for the ID alone: a default ID depends on the order of a state's services.
 func (p *player) invocation(id, service string) (found statechart.Invocation) {
 	for _, i := range p.instance.Invocations() {
 		if i.ID == id && i.Service == service {

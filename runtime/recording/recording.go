@@ -1,7 +1,7 @@
 // Package recording records the steps of real instances and replays them on another build.
 //
 // The consumer writes one log line per commit of the sampled instances: see [Recorder]. [Read] reads such lines, and
-// [Assemble] turns them into runs. A [Run] has the events of one instance, and the outcome of each event on the build
+// [Assembly] turns them into runs. A [Run] has the events of one instance, and the outcome of each event on the build
 // that recorded them. A [Replay] plays the runs on another build, and reports the differences.
 package recording
 

@@ -253,7 +253,7 @@ func (r *Replay) text(err error, run Run) string {
 	return strings.ReplaceAll(err.Error(), run.Instance, "the instance")
 }
 
-// compareOutcomes returns the differences between two outcomes, except those of their states.
+// compareOutcomes returns the differences between two outcomes. It does not compare their states.
 func compareOutcomes(was, is Outcome) (rows []Row) {
 	if !slices.Equal(was.State, is.State) {
 		return nil // The other differences follow from this one.

@@ -9,8 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// returned stores the result of a service under the key of its call, and returns it. If the service has already
-// returned a result for the key, the method returns that first result.
+// The versions of a drawn chart. The new one migrates from the first.
 const (
 	firstVersion = 1
 	newVersion   = 3

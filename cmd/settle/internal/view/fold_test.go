@@ -105,7 +105,7 @@ func TestInstanceTextContainsNoEscapeSequences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// In JSON, characters below U+0020 may stay unescaped.
+	// In JSON, characters from U+007F on may stay unescaped.
 	v.Context, v.Output = json.RawMessage("{\"k\u009b\": \"v\u009b2J\u202e\x7f\"}"), json.RawMessage("no JSON\x1b")
 	v.Tags, v.NextEvents, v.Parent = []string{"tag" + evil}, []string{"NEXT" + evil}, "p/"+evil
 	var b strings.Builder
