@@ -171,6 +171,34 @@ func TestCheckReportsInstancesThatAMigrationLeavesWithoutATimer(t *testing.T) {
 	})
 }
 
+// TestCheckReportsDeferredEventsThatARollbackWouldPark checks the snapshots of a build with another payload.
+func TestCheckReportsDeferredEventsThatARollbackWouldPark(t *testing.T) {
+	t.Parallel()
+	kiosk := func(note statechart.Payload) command.Config {
+		machine := durable.Host(statechart.Must(statechart.Definition[added]{
+			ID: "kiosk", Version: 1, Initial: "shut", Payloads: statechart.Payloads{"NOTE": note, "OPEN": statechart.NoPayload()},
+			States: []statechart.State[added]{
+				{ID: "shut", Tags: []string{statechart.Settled}, Defer: []string{"NOTE"}, On: []statechart.Transition[added]{{Event: "OPEN", Target: "open"}}},
+				{ID: "open", Tags: []string{statechart.Settled}, On: []statechart.Transition[added]{{Event: "NOTE"}}},
+			},
+		}), durable.MachineConfig{})
+		return command.Config{Machines: func(command.Environment) []durable.Machine { return []durable.Machine{machine} }}
+	}
+	withStack(t, func(u user) {
+		next := filepath.Join(u.t.TempDir(), "next")
+		u.config = kiosk(statechart.PayloadOf[struct{ Text []string }]())
+		u.run("check", "--local", "--next", next)
+		u.config = kiosk(statechart.PayloadOf[struct{ Text string }]())
+		got := u.run("check", "--from", next)
+		const row = "kiosk    1        active  shut   1    0        0      1\n"
+		const problem = "\nkiosk/new parks\n  this build would park a deferred event: "
+		const want = "settle: 1 of 2 instances have deferred events that this build would park\n"
+		if !strings.Contains(got.out, "BREAK  PARK\n") || !strings.Contains(got.out, row) || !strings.Contains(got.out, problem) || got.err != want || got.code != command.ExitFailed {
+			u.t.Errorf("expected exit code 1, %q, %q and %q, got %+v", row, problem, want, got)
+		}
+	})
+}
+
 func TestCheckMigratesInMemoryAndShowsProgress(t *testing.T) {
 	t.Parallel()
 	withStack(t, func(u user) {

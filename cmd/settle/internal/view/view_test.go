@@ -12,6 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 	"github.com/settle-run/settle/runtime/instances"
 	"github.com/settle-run/settle/runtime/instanceview"
+	"github.com/settle-run/settle/runtime/recording"
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
@@ -236,6 +237,22 @@ func TestParkedEventsOfAnyFormAreShown(t *testing.T) {
 		}
 		if want := "  parked    " + c.want; !strings.Contains(out.String(), want) {
 			t.Errorf("expected %q in:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestAReplayShowsPartialRunsOnlyIfThereAreSome(t *testing.T) {
+	t.Parallel()
+	for partial, want := range map[int]string{
+		0: "MACHINE  VERSION  SAME  DIFFER\norder    1        3     0\n",
+		2: "MACHINE  VERSION  SAME  DIFFER  PARTIAL\norder    1        3     0       2\n",
+	} {
+		var b strings.Builder
+		if err := WriteReplay(&b, console.Style{}, []recording.Count{{Machine: "order", Version: 1, Same: 3, Partial: partial}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != want {
+			t.Errorf("expected\n%s\ngot\n%s", want, b.String())
 		}
 	}
 }
