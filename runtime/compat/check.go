@@ -51,8 +51,8 @@ type Row struct {
 	// Unstarted counts the instances of Migrate that a migration moves to a state whose timers and children do not run,
 	// because a migration starts nothing.
 	Unstarted int `json:"unstarted"`
-	// Park counts the instances of Fit and Migrate with deferred events that the loop would park, because the build cannot
-	// decode them.
+	// Park counts the active instances of Fit and Migrate with deferred events that the loop would park, because the build
+	// cannot decode them. Payloads of internal events are not checked.
 	Park int `json:"park"`
 	// Example names the first instance that breaks, and Error is the reason.
 	Example string `json:"example,omitempty"`

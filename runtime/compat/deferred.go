@@ -13,7 +13,7 @@ import (
 // checkDeferred returns an error if the loop would park a deferred event, because the machine cannot decode the event.
 // Payloads of the chart's internal events are not checked.
 func checkDeferred(machine durable.Machine, instance durable.Instance) error {
-	if !instance.Defers() {
+	if instance.Status() != statechart.Active || !instance.Defers() {
 		return nil
 	}
 	snapshot, err := instance.Snapshot()

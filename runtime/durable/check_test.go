@@ -123,27 +123,32 @@ func TestACheckCountsDeferredEventsThatTheLoopWouldPark(t *testing.T) {
 		w := newWorld(t)
 		host := func(note statechart.Payload) {
 			w.host(t, durable.Host(statechart.Must(statechart.Definition[basket]{
-				ID: "kiosk", Version: 1, Initial: "shut", Payloads: statechart.Payloads{"note": note, "open": statechart.NoPayload(), "hint": statechart.Internal()},
+				ID: "kiosk", Version: 1, Initial: "shut", Payloads: statechart.Payloads{"note": note, "open": statechart.NoPayload(), "close": statechart.NoPayload(), "hint": statechart.Internal()},
 				States: []chartState{
-					{ID: "shut", Tags: settled, Defer: []string{"note", "hint"}, On: []on{{Event: "open", Target: "open"}},
+					{ID: "shut", Tags: settled, Defer: []string{"note", "hint"}, On: []on{{Event: "open", Target: "open"}, {Event: "close", Target: "closed"}},
 						Entry: do{statechart.SendAfter("soon", "hint", func(basket, statechart.Event) (time.Duration, any) { return time.Second, nil })}},
 					{ID: "open", Tags: settled, On: []on{{Event: "note", Actions: do{noted("note")}}, {Event: "hint"}}},
+					{ID: "closed", Type: statechart.Final},
 				},
 			}), durable.MachineConfig{}))
 		}
 		host(statechart.PayloadOf[struct{ Text string }]())
 		w.post("kiosk/1", `{"type": "note", "text": "a"}`)
+		w.post("kiosk/2", `{"type": "note", "text": "a"}`, event("close", ""))
 		w.runFor(t, time.Minute)
-		check := func() compat.Row {
+		check := func(name string) compat.Row {
 			check := compat.New(w.machines)
-			check.Add(w.load("kiosk/1"), nil)
+			check.Add(w.load(name), nil)
 			return check.Rows()[0]
 		}
-		if got := check(); got.Fit != 1 || got.Park != 0 {
+		if got := check("kiosk/1"); got.Fit != 1 || got.Park != 0 {
 			t.Errorf("expected the same build to decode the deferred events, got %+v", got)
 		}
 		host(statechart.PayloadOf[struct{ Text []string }]())
-		if got := check(); got.Fit != 1 || got.Park != 1 || got.ParkExample != "kiosk/1" || !strings.Contains(got.ParkError, `expected an array under "Text", got a string`) {
+		if got := check("kiosk/2"); got.Fit != 1 || got.Park != 0 || got.Status != statechart.Done {
+			t.Errorf("expected an ended instance to park nothing, got %+v", got)
+		}
+		if got := check("kiosk/1"); got.Fit != 1 || got.Park != 1 || got.ParkExample != "kiosk/1" || !strings.Contains(got.ParkError, `expected an array under "Text", got a string`) {
 			t.Errorf("expected a deferred event that the other build would park, got %+v", got)
 		}
 		w.post("kiosk/1", event("open", ""))

@@ -19,11 +19,15 @@ func watch(t *testing.T, change string) *durable.Machines {
 	t.Helper()
 	amount := map[string]int{"amount": 1}
 	entry, stop := do{}, do{statechart.Cancel[order]("soon")}
-	service, idle, invokes := "charge", "idle", []statechart.Invoke[order]{}
+	service, idle, busy, goTo, invokes := "charge", "idle", "busy", "busy", []statechart.Invoke[order]{}
 	if strings.HasPrefix(change, "another name") {
 		idle = "calm"
 	}
 	switch change {
+	case "another name of the working state":
+		idle, busy, goTo = "idle", "work", "work"
+	case "another target":
+		goTo = "idle"
 	case "a service before":
 		score := statechart.ServiceFunc("score", func(context.Context, order, statechart.Call) (receipt, error) { return receipt{}, nil })
 		invokes = append(invokes, statechart.Invoke[order]{Service: score, OnDone: []on{{Target: "busy"}}, OnError: []on{{Target: "busy"}}})
@@ -45,12 +49,12 @@ func watch(t *testing.T, change string) *durable.Machines {
 	run := statechart.ServiceFunc(service, func(context.Context, order, statechart.Call) (receipt, error) { return receipt{}, nil })
 	invokes = append(invokes, statechart.Invoke[order]{Service: run, OnDone: []on{{Target: idle}}, OnError: []on{{Target: idle}}})
 	work := chartState{ID: "C", Initial: idle, States: []chartState{
-		{ID: idle, Tags: settled, On: []on{{Event: "GO", Target: "busy", Actions: remind}, {Event: "STOP", Target: idle, Actions: stop}, {Event: "REMIND", Target: idle}}},
-		{ID: "busy", Invoke: invokes},
+		{ID: idle, Tags: settled, On: []on{{Event: "GO", Target: goTo, Actions: remind}, {Event: "WORK", Target: busy}, {Event: "STOP", Target: idle, Actions: stop}, {Event: "REMIND", Target: idle}}},
+		{ID: busy, Invoke: invokes},
 	}}
 	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[order]{
 		ID: "order", Version: 1, Parallel: true, States: []chartState{region("A", entry), region("B", nil), work},
-		Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "STOP": statechart.NoPayload(), "REMIND": statechart.PayloadOf[struct{ Amount, Tip int }]()},
+		Payloads: statechart.Payloads{"GO": statechart.NoPayload(), "STOP": statechart.NoPayload(), "WORK": statechart.NoPayload(), "REMIND": statechart.PayloadOf[struct{ Amount, Tip int }]()},
 	}), durable.MachineConfig{}))
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +105,22 @@ func TestAReplayShowsDifferencesOfTimersAndServices(t *testing.T) {
 	rows, _ := replay("another payload", nil)
 	if _, got := replay("another payload", rows[:1]); len(got) != 1 || !strings.Contains(got[0], "tip") {
 		t.Errorf("expected only the difference that is not accepted, got %q", got)
+	}
+	rows, _ = replay("another target", nil)
+	r := recording.NewReplay(watch(t, "another target"), rows)
+	if err := r.Add(run); err != nil || len(r.Rows()) != 0 || r.Counts()[0].Partial != 1 {
+		t.Errorf("expected the replay to skip the rest, because the state is not renamed, got %v and %+v", r.Rows(), r.Counts())
+	}
+	var accepted []recording.Row
+	for range 3 {
+		r = recording.NewReplay(watch(t, "another name of the working state"), accepted)
+		if err := r.Add(run); err != nil {
+			t.Fatal(err)
+		}
+		accepted = append(accepted, r.Rows()...)
+	}
+	if len(accepted) != 2 || r.Counts()[0].Same != 1 { // the state of GO and the service of GO
+		t.Errorf("expected the result of the service to reach the renamed state, got %+v and %+v", accepted, r.Counts())
 	}
 	rows, _ = replay("another name", nil)
 	if _, got := replay("another name", rows); len(got) != 0 {

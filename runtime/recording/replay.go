@@ -193,14 +193,16 @@ func (r *Replay) compare(run Run, report func(Row) (accepted bool)) (isWhole boo
 		return false
 	}
 	names := renames{}
-	for _, step := range run.Steps {
+	for i, step := range run.Steps {
+		isLast := i == len(run.Steps)-1
 		before, expected := list(p.state()), step.Outcome
-		step.Owner, expected.State = names.one(step.Owner), names.all(expected.State)
-		outcome, handled, err := p.play(step.Event)
+		event := step.Event
+		event.Owner, event.Type, expected.State = names.one(event.Owner), names.ended(event.Type), names.all(expected.State)
+		outcome, handled, err := p.play(event)
 		was, is := reached(expected.State, !step.Ignored), reached(outcome.State, handled)
 		if err != nil {
 			report(Row{Event: step.Type, State: before, What: "event", Expected: was, Got: r.text(err, run)})
-			return false
+			return isLast
 		}
 		differences := func() {
 			for _, row := range compareOutcomes(expected, outcome) {
@@ -213,8 +215,8 @@ func (r *Replay) compare(run Run, report func(Row) (accepted bool)) (isWhole boo
 			continue
 		}
 		accepted, isSame := report(Row{Event: step.Type, State: before, What: "state", Expected: was, Got: is}), slices.Equal(expected.State, outcome.State)
-		if !accepted || !isSame && (handled == step.Ignored || !names.learn(expected.State, outcome.State)) {
-			return false
+		if !accepted || !isSame && (handled == step.Ignored || !names.learn(expected.State, outcome.State, p.machine.Describe().States)) {
+			return isLast
 		}
 		if !isSame {
 			expected.State = outcome.State
@@ -227,15 +229,34 @@ func (r *Replay) compare(run Run, report func(Row) (accepted bool)) (isWhole boo
 // renames maps paths of states in a recording to their paths in the new build.
 type renames map[string]string
 
-// learn maps each recorded path to the path at the same place. It returns false if the numbers of paths differ.
-func (n renames) learn(recorded, got []string) bool {
+// learn maps each recorded path to the path at the same place. It returns false if these are no renames: the new build still
+// has the state, or the numbers of paths differ.
+func (n renames) learn(recorded, got []string, states []statechart.StateInfo) bool {
 	for i, path := range recorded {
-		if len(recorded) != len(got) {
+		exists := slices.ContainsFunc(states, func(s statechart.StateInfo) bool { return s.Path == path })
+		if len(recorded) != len(got) || exists && path != got[i] {
 			return false
 		}
+	}
+	for i, path := range recorded {
 		n[path] = got[i]
 	}
 	return true
+}
+
+// ended renames the event that reports the end of a service or child with a default ID: the path of its state, and a number
+// for all but the first.
+func (n renames) ended(event string) string {
+	for _, prefix := range []string{doneService, errorService, doneChild, errorChild} {
+		if id, ok := strings.CutPrefix(event, prefix); ok {
+			path, number, numbered := strings.Cut(id, ":")
+			if path = n.one(path); numbered {
+				path += ":" + number
+			}
+			return prefix + path
+		}
+	}
+	return event
 }
 
 func (n renames) one(path string) string { return cmp.Or(n[path], path) }

@@ -138,7 +138,7 @@ func (r *replay) consume(message accepted) error {
 		// An event that was parked may be delivered again once its instance exists, or once a version that accepts it
 		// is deployed. That delivery can be applied, unless a commit asked to park the event.
 		isStopped := r.record.Parent != nil && r.instance.Status() != statechart.Active // A start message that arrives after the stop message stores the child as stopped.
-		if len(reasons) > 0 && !r.late && (r.isParkedByCommit(message) || r.simulation.plan.queues == 1 && !r.isMended(message) && !isStopped) {
+		if len(reasons) > 0 && (r.isParkedByCommit(message) || !r.late && r.simulation.plan.queues == 1 && !r.isMended(message) && !isStopped) {
 			return fmt.Errorf("it was parked, but can be applied: %s", reasons[0])
 		}
 		r.remember(event.ID, message)

@@ -18,7 +18,7 @@ const (
 // Child describes a child instance bound to a state (<invoke> in SCXML 6.4, an invoked actor in XState v5). The child
 // starts at the end of the step that enters the state, and stops when the state is left or the parent ends.
 type Child[C any] struct {
-	// ID is as in done.child.ID and error.child.ID. It defaults to the state's path or, for the root, to the chart's ID.
+	// ID names the child in done.child.ID and error.child.ID. It defaults to the state's path or, for the root, to the chart's ID.
 	ID      string
 	Machine string
 	// Input returns the input of the child, which must marshal to JSON. Nil means no input.
