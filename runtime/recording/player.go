@@ -228,48 +228,54 @@ func (p *player) invocation(id, service string) (found statechart.Invocation) {
 	return found
 }
 
-// service returns the name of the service whose end the event reports.
-func (p *player) service(event Event) string {
-	for _, prefix := range []string{doneService, errorService} {
-		if id, ok := strings.CutPrefix(event.Type, prefix); ok && p.instance != nil && event.Key != "" {
-			return p.invocation(id, "").Service
+// endOf splits the type of an event that reports the end of a service or child into its prefix and the ID.
+func endOf(event string) (prefix, id string, ok bool) {
+	for _, prefix := range []string{doneService, errorService, doneChild, errorChild} {
+		if id, ok := strings.CutPrefix(event, prefix); ok {
+			return prefix, id, true
 		}
 	}
-	return ""
+	return "", "", false
+}
+
+// service returns the name of the service whose end the event reports.
+func (p *player) service(event Event) string {
+	prefix, id, _ := endOf(event.Type)
+	if p.instance == nil || event.Key == "" || prefix != doneService && prefix != errorService {
+		return ""
+	}
+	return p.invocation(id, "").Service
 }
 
 // end returns the event that reports the end of a service or child.
 func (p *player) end(event Event) (statechart.Event, error) {
-	for _, prefix := range []string{doneService, errorService, doneChild, errorChild} {
-		id, ok := strings.CutPrefix(event.Type, prefix)
-		if !ok {
-			continue
-		}
-		key := ""
-		if prefix == doneService || prefix == errorService {
-			ended := p.invocation(id, event.Service)
-			id, key = ended.ID, ended.Key
-		} else if i := slices.IndexFunc(p.instance.Children(), func(c statechart.ChildRef) bool { return c.ID == id }); i >= 0 {
-			key = p.instance.Children()[i].Key
-		}
-		if key == "" {
-			return statechart.Event{}, fmt.Errorf("%s: %w", event.Type, errUnawaited)
-		}
-		made := statechart.Event{Type: prefix + id, Invocation: key, Payload: event.Payload}
-		var err error
-		switch {
-		case prefix == errorService:
-			made.Payload, err = decode[statechart.ServiceError](event.Payload)
-		case prefix == errorChild:
-			made.Payload, err = decode[statechart.ChildError](event.Payload)
-		case prefix == doneService && event.Payload == nil:
-			made.Payload = nil
-		case prefix == doneChild && string(event.Payload) == "null":
-			made.Payload = json.RawMessage(nil) // The child has no output.
-		}
-		return made, err
+	prefix, id, ok := endOf(event.Type)
+	if !ok {
+		return statechart.Event{}, fmt.Errorf("%w: expected the end of a service or child, got %q", ErrFormat, event.Type)
 	}
-	return statechart.Event{}, fmt.Errorf("%w: expected the end of a service or child, got %q", ErrFormat, event.Type)
+	key := ""
+	if prefix == doneService || prefix == errorService {
+		ended := p.invocation(id, event.Service)
+		id, key = ended.ID, ended.Key
+	} else if i := slices.IndexFunc(p.instance.Children(), func(c statechart.ChildRef) bool { return c.ID == id }); i >= 0 {
+		key = p.instance.Children()[i].Key
+	}
+	if key == "" {
+		return statechart.Event{}, fmt.Errorf("%s: %w", event.Type, errUnawaited)
+	}
+	made := statechart.Event{Type: prefix + id, Invocation: key, Payload: event.Payload}
+	var err error
+	switch {
+	case prefix == errorService:
+		made.Payload, err = decode[statechart.ServiceError](event.Payload)
+	case prefix == errorChild:
+		made.Payload, err = decode[statechart.ChildError](event.Payload)
+	case prefix == doneService && event.Payload == nil:
+		made.Payload = nil
+	case prefix == doneChild && string(event.Payload) == "null":
+		made.Payload = json.RawMessage(nil) // The child has no output.
+	}
+	return made, err
 }
 
 func decode[T any](text json.RawMessage) (value T, err error) {

@@ -247,16 +247,12 @@ func (n renames) learn(recorded, got []string, states []statechart.StateInfo) bo
 // ended renames the event that reports the end of a service or child with a default ID: the path of its state, and a number
 // for all but the first.
 func (n renames) ended(event string) string {
-	for _, prefix := range []string{doneService, errorService, doneChild, errorChild} {
-		if id, ok := strings.CutPrefix(event, prefix); ok {
-			path, number, numbered := strings.Cut(id, ":")
-			if path = n.one(path); numbered {
-				path += ":" + number
-			}
-			return prefix + path
-		}
+	prefix, id, ok := endOf(event)
+	if !ok {
+		return event
 	}
-	return event
+	path, _, _ := strings.Cut(id, ":")
+	return prefix + n.one(path) + id[len(path):]
 }
 
 func (n renames) one(path string) string { return cmp.Or(n[path], path) }

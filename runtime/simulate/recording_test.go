@@ -24,8 +24,12 @@ func newRecorded() (*recorded, error) {
 // checkRecording checks that the recorded steps of each instance lead to the same states on the same machines.
 func (s *simulation) checkRecording() {
 	var assembly recording.Assembly
+	// With a short retention, a repeat of the first event can start a deleted instance again, under the same time of creation.
+	last, restarted := map[string]int64{}, map[string]bool{}
 	for commit, err := range recording.Read(&s.recorded.text) {
 		if err == nil {
+			restarted[commit.Instance] = restarted[commit.Instance] || s.plan.retention > 0 && commit.Revision <= last[commit.Instance]
+			last[commit.Instance] = commit.Revision
 			err = assembly.Add(commit)
 		}
 		if err != nil {
@@ -40,8 +44,8 @@ func (s *simulation) checkRecording() {
 		if strings.HasPrefix(run.Instance, fieldsMachine+"/") {
 			continue // Two builds of one version took the steps.
 		}
-		if s.plan.retention > 0 {
-			continue // A repeat of the first event can start a deleted instance again, under the same time of creation.
+		if restarted[run.Instance] {
+			continue
 		}
 		machines := s.machines
 		if run.Version != firstVersion {

@@ -49,17 +49,18 @@ func (c *checkCommand) Run(ctx context.Context, s *session) error {
 	if err = cmp.Or(err, next.close()); err != nil {
 		return err
 	}
+	rows := check.Rows()
 	switch {
 	case c.json(s):
-		err = s.printJSON(check.Rows())
-	case len(check.Rows()) == 0:
+		err = s.printJSON(rows)
+	case len(rows) == 0:
 		err = s.printf("No instances.\n")
 	default:
-		err = view.WriteCheck(s.Out, s.style, s.name(), check.Rows())
+		err = view.WriteCheck(s.Out, s.style, s.name(), rows)
 	}
 	checked, broken := check.Counts()
 	park := 0
-	for _, row := range check.Rows() {
+	for _, row := range rows {
 		park += row.Park
 	}
 	var problems []string

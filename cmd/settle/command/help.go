@@ -306,8 +306,9 @@ the results:
   MIGRATE  readable by a later version, through its migrations
   BREAK    unreadable: a state is gone, the context does not decode, a machine or a
            version is missing, or the item is damaged
+  PARK     readable, but with a deferred event that this build would park
 
-If any instance breaks, the exit code is 1. Instances that are done or stopped count too, because events may still arrive
+If an instance counts under BREAK or PARK, the exit code is 1. Instances that are done or stopped count too, because events may still arrive
 for them. To skip them, use --status active.
 
 check writes nothing to the table. It reads the whole table consistently, even with filters, which takes time and read

@@ -26,7 +26,8 @@ build, without services, and compares the result of each event: the states, the 
 that begin, and the effects. Migrations run. It needs no AWS account.
 
 The command prints each difference once, with the number of runs and one example. If any run differs, the exit code is 1.
-To accept differences that you expect, store them with -o json, and pass the file to --accept.
+To accept differences that you expect, store them with -o json, and pass the file to --accept. PARTIAL counts runs that replay
+could not compare to their end because of an accepted difference.
 
   settle replay recording
   settle replay recording -o json > accepted.json

@@ -3,7 +3,6 @@ package view
 import (
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/settle-run/settle/cmd/settle/internal/console"
 	"github.com/settle-run/settle/runtime/recording"
@@ -12,24 +11,11 @@ import (
 // WriteReplay writes the counts of a replay as a table, one row for each machine and version. Below the table it writes
 // the differences, each with an example.
 func WriteReplay(w io.Writer, style console.Style, counts []recording.Count, rows []recording.Row) error {
-	header := []string{"MACHINE", "VERSION", "SAME", "DIFFER"}
-	// Show the column only if needed: it needs accepted differences.
-	hasPartial := slices.ContainsFunc(counts, func(count recording.Count) bool { return count.Partial > 0 })
-	if hasPartial {
-		header = append(header, "PARTIAL")
-	}
-	table := NewTable(style, header...)
+	table := NewTable(style, "MACHINE", "VERSION", "SAME", "DIFFER", "PARTIAL")
 	for _, count := range counts {
-		differ := Plain(fmt.Sprint(count.Differ))
-		if count.Differ > 0 {
-			differ = Warning(fmt.Sprint(count.Differ))
-		}
-		cells := []Cell{Bold(count.Machine), Plain(fmt.Sprint(count.Version)), Plain(fmt.Sprint(count.Same)), differ}
-		if hasPartial {
-			cells = append(cells, Warning(fmt.Sprint(count.Partial)))
-		}
-		table.Add(cells...)
+		table.Add(Bold(count.Machine), Plain(fmt.Sprint(count.Version)), Plain(fmt.Sprint(count.Same)), problems(count.Differ), problems(count.Partial))
 	}
+	table.OmitZeros("PARTIAL") // Only accepted differences cut a run without a difference to show.
 	if err := table.Write(w); err != nil {
 		return err
 	}

@@ -33,34 +33,12 @@ func WriteTable(w io.Writer, style console.Style, instances []Instance, now time
 // WriteCheck writes the counts of a check as a table, one row for each machine, version, status and state. Below the
 // table, it writes an example for each row with broken instances.
 func WriteCheck(w io.Writer, style console.Style, command string, rows []compat.Row) error {
-	header := []string{"MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK"}
-	// Show these columns only if needed: most deployments have no such instances, and a narrow terminal has no room.
-	hasUnstarted := slices.ContainsFunc(rows, func(row compat.Row) bool { return row.Unstarted > 0 })
-	if hasUnstarted {
-		header = append(header, "UNSTARTED")
-	}
-	hasPark := slices.ContainsFunc(rows, func(row compat.Row) bool { return row.Park > 0 })
-	if hasPark {
-		header = append(header, "PARK")
-	}
-	table := NewTable(style, header...)
+	table := NewTable(style, "MACHINE", "VERSION", "STATUS", "STATE", "FIT", "MIGRATE", "BREAK", "UNSTARTED", "PARK")
 	for _, row := range rows {
-		count := func(n int) Cell {
-			if n > 0 {
-				return Warning(fmt.Sprint(n))
-			}
-			return Plain(fmt.Sprint(n))
-		}
-		cells := []Cell{Bold(row.Machine), Plain(fmt.Sprint(row.Version)), Plain(string(row.Status)), State(strings.Join(row.State, ", ")),
-			Plain(fmt.Sprint(row.Fit)), Plain(fmt.Sprint(row.Migrate)), count(row.Break)}
-		if hasUnstarted {
-			cells = append(cells, count(row.Unstarted))
-		}
-		if hasPark {
-			cells = append(cells, count(row.Park))
-		}
-		table.Add(cells...)
+		table.Add(Bold(row.Machine), Plain(fmt.Sprint(row.Version)), Plain(string(row.Status)), State(strings.Join(row.State, ", ")),
+			Plain(fmt.Sprint(row.Fit)), Plain(fmt.Sprint(row.Migrate)), problems(row.Break), problems(row.Unstarted), problems(row.Park))
 	}
+	table.OmitZeros("UNSTARTED", "PARK") // Most deployments have none, and a narrow terminal has no room.
 	if err := table.Write(w); err != nil {
 		return err
 	}
@@ -176,6 +154,14 @@ func State(text string) Cell { return Cell{Plain(text).text, console.Style.State
 // Warning returns a cell for text that should stand out.
 func Warning(text string) Cell { return Cell{Plain(text).text, console.Style.Warning} }
 
+// problems returns a cell for a count that should be zero.
+func problems(n int) Cell {
+	if n > 0 {
+		return Warning(fmt.Sprint(n))
+	}
+	return Plain("0")
+}
+
 // NewTable returns a table with the given header.
 func NewTable(style console.Style, header ...string) *Table {
 	t := &Table{style: style, rows: [][]Cell{nil}}
@@ -187,6 +173,19 @@ func NewTable(style console.Style, header ...string) *Table {
 
 // Add adds a row. The row must have one cell for each column.
 func (t *Table) Add(cells ...Cell) { t.rows = append(t.rows, cells) }
+
+// OmitZeros removes each of the given columns in which all rows have "0".
+func (t *Table) OmitZeros(columns ...string) {
+	for _, name := range columns {
+		i := slices.IndexFunc(t.rows[0], func(c Cell) bool { return c.text == name })
+		if slices.ContainsFunc(t.rows[1:], func(row []Cell) bool { return row[i].text != "0" }) {
+			continue
+		}
+		for k, row := range t.rows {
+			t.rows[k] = slices.Delete(row, i, i+1)
+		}
+	}
+}
 
 // Write writes the table. Column widths do not count escape sequences.
 func (t *Table) Write(w io.Writer) error {
