@@ -160,11 +160,11 @@ func TestCheckReportsInstancesThatAMigrationLeavesWithoutATimer(t *testing.T) {
 	withStack(t, func(u user) {
 		u.populate()
 		u.config = movedSignUp(statechart.After[added]{Delay: time.Hour, Target: "cancelled"})
-		got := u.run("check", "--local", "--machine", "signup", "--status", "active")
+		got := u.runAs(command.Process{StdoutTTY: true, Program: "shop"}, "check", "--local", "--machine", "signup", "--status", "active")
 		const want = "MACHINE  VERSION  STATUS  STATE                             FIT  MIGRATE  BREAK  UNSTARTED\n" +
 			"signup   1        active  unverified.awaiting_verification  0    3        0      3\n" +
 			"\nsignup/1 and 2 more of the same row migrate\n  a migration moves it to the state waiting, whose timers and children do not start; " +
-			"once this build is deployed, run settle move signup/1 waiting, which runs Entry too\n"
+			"once this build is deployed, run shop move signup/1 waiting, which runs Entry too\n"
 		if got.out != want || got.code != command.ExitDone {
 			u.t.Errorf("expected exit code 0 and\n%s\ngot %d and\n%s", want, got.code, got.out)
 		}

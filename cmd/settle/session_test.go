@@ -85,7 +85,8 @@ func (u user) runAs(process command.Process, args ...string) answer {
 func (u user) runUntil(ctx context.Context, process command.Process, args ...string) answer {
 	u.t.Helper()
 	var out, errOut bytes.Buffer
-	process.Out, process.Err, process.Program, process.Endpoint, process.User = &out, &errOut, "settle", "http://aws.local", cmp.Or(process.User, "alice")
+	process.Out, process.Err, process.Endpoint = &out, &errOut, "http://aws.local"
+	process.Program, process.User = cmp.Or(process.Program, "settle"), cmp.Or(process.User, "alice")
 	if process.Now == nil {
 		process.Now = func() time.Time { return time.Now().UTC() }
 	}
