@@ -137,8 +137,14 @@ const (
 	offerLate         // the deadline has passed
 )
 
-// offer waits until the process requests an event, and passes it the invocation.
+// offer waits until the process requests an event, and passes it the invocation. An ended process gets none, even if
+// serveNext has not yet noticed that its request is gone.
 func (p *process) offer(ctx context.Context, i *runtimeInvocation) offer {
+	select {
+	case <-p.exited:
+		return offerExited
+	default:
+	}
 	select {
 	case p.next <- i:
 		return offerTaken
