@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -168,6 +167,8 @@ type Reader struct {
 	// received messages.
 	inHand map[string]*Message
 	seen   map[string]bool
+	// `cut` has the groups, each with true if its last batch was full, so that the queue may hold back messages of it.
+	cut map[string]bool
 }
 
 // IsFIFO reports whether the URL belongs to a FIFO queue. SQS requires their names to end with ".fifo".
@@ -176,7 +177,7 @@ func IsFIFO(url string) bool { return strings.HasSuffix(url, ".fifo") }
 // NewReader returns a reader of the queue with the URL. If the process dies, the messages in hand reappear after the
 // visibility timeout `hidden`.
 func NewReader(client *sqs.Client, url string, hidden time.Duration) *Reader {
-	return &Reader{client: client, url: url, hidden: hidden, inHand: map[string]*Message{}, seen: map[string]bool{}}
+	return &Reader{client: client, url: url, hidden: hidden, inHand: map[string]*Message{}, seen: map[string]bool{}, cut: map[string]bool{}}
 }
 
 // URL returns the URL of the queue.
@@ -214,39 +215,23 @@ func (r *Reader) Next(ctx context.Context) ([]*Message, error) {
 		if err != nil || len(received) == 0 {
 			return nil, err
 		}
-		var fresh []*Message
-		for _, message := range received {
-			r.inHand[message.ID] = message // A message that is received again has a new receipt.
-			if !r.seen[message.ID] {
-				r.seen[message.ID] = true
-				fresh = append(fresh, message)
-			}
+		for _, m := range received {
+			r.cut[m.Group] = len(received) == batchMax && received[0].Group != ""
 		}
-		if len(fresh) > 0 {
+		if fresh := r.fresh(received); len(fresh) > 0 {
 			return fresh, nil
 		}
 	}
 	return nil, ctx.Err()
 }
 
-// All yields the messages that Next receives, until the queue offers no more or receiving fails.
-func (r *Reader) All(ctx context.Context) iter.Seq2[*Message, error] {
-	return func(yield func(*Message, error) bool) {
-		for {
-			batch, err := r.Next(ctx)
-			if err != nil {
-				yield(nil, err)
-			}
-			if len(batch) == 0 {
-				return
-			}
-			for _, m := range batch {
-				if !yield(m, nil) {
-					return
-				}
-			}
-		}
-	}
+// fresh returns the messages that were not received before.
+func (r *Reader) fresh(received []*Message) []*Message {
+	return slices.DeleteFunc(received, func(m *Message) bool {
+		seen := r.seen[m.ID]
+		r.seen[m.ID] = true
+		return seen
+	})
 }
 
 // receive receives once. Even if the command is stopped meanwhile, the received messages are recorded.
@@ -267,8 +252,9 @@ func (r *Reader) receive(ctx context.Context) ([]*Message, error) {
 	}
 	messages := make([]*Message, len(output.Messages))
 	for i, received := range output.Messages {
-		messages[i] = read(received)
-		messages[i].until = until
+		m := read(received)
+		m.until = until
+		messages[i], r.inHand[m.ID] = m, m // A message that is received again has a new receipt.
 	}
 	return messages, nil
 }

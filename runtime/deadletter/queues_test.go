@@ -166,6 +166,33 @@ func TestRedriveReceivesAllMessagesUntilItFindsTheOne(t *testing.T) {
 	})
 }
 
+// A batch has ten messages, so it cuts some of these groups. Only the first ten messages of a group are offered.
+func TestReadingShowsAllMessagesOfAGroupThatABatchCuts(t *testing.T) {
+	t.Parallel()
+	inStack(t, func(t *testing.T, s *stack) {
+		var want []string
+		var last string
+		for n := range 12 {
+			for group := range 25 {
+				if n > group%12 {
+					continue // The groups have 1 to 12 messages.
+				}
+				body := fmt.Sprintf("%d-%d", group, n)
+				if id := s.park(0, fmt.Sprintf("order/%d", group), body); n < 10 {
+					last, want = id, append(want, body)
+				}
+			}
+		}
+		slices.Sort(want)
+		if got := s.bodies(s.URLs[0]); got != strings.Join(want, " ") {
+			t.Errorf("expected %s, got %s", strings.Join(want, " "), got)
+		}
+		if err := s.Drop(t.Context(), last); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAQueueThatFailsDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	inStack(t, func(t *testing.T, s *stack) {
