@@ -44,8 +44,9 @@ func (s *session) shown(text string) string {
 // waitPattern finds the options of a command that waits for an event to be applied: --wait and --timeout.
 var waitPattern = regexp.MustCompile(`( --wait \w+)(?: --timeout \w+)?`)
 
-// typed returns the command of a page as the test types it. It builds modules with -trimpath, as all other builds do,
-// so that shared packages are compiled once. A command that waits gets an hour, because this machine may be busy.
+// typed returns the command of a page as the test types it. The command builds modules with -trimpath, as all other
+// builds do, so that shared packages are compiled once. A command that waits gets an hour, because this machine may be
+// busy.
 func (s *session) typed(text string) string {
 	text = waitPattern.ReplaceAllString(text, "$1 --timeout 1h")
 	text = strings.NewReplacer(shownAWS, s.aws, shownGateway, s.gateway, "export GOFLAGS=-mod=mod", "export GOFLAGS='-mod=mod -trimpath'").Replace(text)

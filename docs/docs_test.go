@@ -2,7 +2,7 @@
 // in order, and compares their output with the page. Each page has its own temporary folder, and the pages of a guide
 // share one. The tests need no network. Commands that need AWS or a download are marked in the page, with the reason.
 //
-// A comment above a block, which readers do not see, describes the block:
+// An HTML comment above a block describes the block. Readers of the page do not see it:
 //
 //	<!-- run -->           commands ("$ ") and their output; without output, nothing is compared
 //	<!-- run: again -->    each command is repeated until it prints the output below it, which may take a while
@@ -229,8 +229,8 @@ type command struct {
 	want []string
 }
 
-// commandsOf splits a block into commands. In a console block, these are the lines with "$ ", otherwise all lines. A
-// command continues after a line that ends with a backslash or within quotes, and to the end of a loop.
+// commandsOf splits a block into commands. In a console block, the lines with "$ " are commands; in other blocks, all
+// lines are. A command continues on the next line after a backslash, within quotes, and until the end of a loop.
 func commandsOf(b block) []command {
 	var commands []command
 	open := false

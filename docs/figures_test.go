@@ -13,7 +13,8 @@ var (
 	billed = regexp.MustCompile(`(?m)^\| (.*?) \|.*\*\*(\$\d+\.\d\d)\*\* \|$`)
 )
 
-// TestPagesTellTheFiguresOfTheCostPage checks the costs of a million events on other pages. Each page must begin with the cost as deployed.
+// TestPagesTellTheFiguresOfTheCostPage checks the costs of a million events on other pages. The first cost in the
+// section of each page must be the cost as deployed.
 func TestPagesTellTheFiguresOfTheCostPage(t *testing.T) {
 	t.Parallel()
 	bills, deployed := map[string]bool{}, ""

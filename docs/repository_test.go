@@ -50,7 +50,8 @@ var built struct {
 	done   bool
 }
 
-// goFlags keeps the folder out of compiled packages, so that clones and this repository share one build cache. The Makefile uses the same flags.
+// goFlags keeps the path of the source out of compiled packages, so that clones and this repository share one build
+// cache. The Makefile uses the same flags.
 const goFlags = "-trimpath"
 
 // binaries returns the folder with settle. With stacksFlag, binaries also downloads the modules that the pages import.

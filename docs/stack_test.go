@@ -13,8 +13,8 @@ import (
 	"github.com/settle-run/settle/infra"
 )
 
-// The tests in this file compare tables about the stack with infra, functions and their telemetry. A row names its subjects
-// in backticks, usually in the first column.
+// The tests in this file compare the pages' tables about the stack with the template, the functions and their
+// telemetry. A row names its subjects in backticks, usually in the first column.
 
 const template = "infra/template.yaml"
 
@@ -296,8 +296,8 @@ func TestTheDeployPageHasEachFieldOfProps(t *testing.T) {
 	sameNames(t, "field of Props", slices.Sorted(maps.Keys(rows)), fields)
 }
 
-// The construct refuses the base paths that the gateway refuses at its start. The construct is in a
-// module of its own, so it has a copy of the API's paths.
+// The CDK construct refuses the base paths that the gateway refuses at its start. The construct is in a module of its
+// own, so it has a copy of the API's paths.
 func TestTheConstructKnowsThePathsOfTheAPI(t *testing.T) {
 	t.Parallel()
 	found := regexp.MustCompile("apiPath = regexp.MustCompile\\(`(.*)`\\)").FindStringSubmatch(read(t, "infra/cdk/props.go"))

@@ -95,7 +95,7 @@ func TestEnvironmentHasTheRequiredVariables(t *testing.T) {
 	}
 }
 
-// infra/cdk repeats durable's prefix of execution names in its roles and its rule, because it does not import durable.
+// infra/cdk has its own copy of the prefix of execution names, because it does not import the package instances.
 func TestExecutionPrefixMatchesInfra(t *testing.T) {
 	t.Parallel()
 	roles, err := os.ReadFile("cdk/roles.go")
@@ -107,7 +107,8 @@ func TestExecutionPrefixMatchesInfra(t *testing.T) {
 	}
 }
 
-// TestConstructAcceptsTheSameLaneRules parses the rules with which the construct is tested. Both must accept the same rules.
+// TestConstructAcceptsTheSameLaneRules parses the rules of the construct's own test. The construct and the functions
+// must accept the same rules.
 func TestConstructAcceptsTheSameLaneRules(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("cdk/testdata/lane-rules.json")

@@ -37,7 +37,7 @@ type measured struct {
 	}
 }
 
-// active returns the active instances that start with the prefix.
+// active returns the names of the active instances that start with the prefix.
 func (u user) active(prefix string) (found []string) {
 	u.t.Helper()
 	var list struct{ Instances []struct{ Instance string } }

@@ -116,7 +116,7 @@ func startBulkTrial(t *testing.T, seed uint64, count, kills int) *bulkTrial {
 	over := timeUp(t)
 	go func() {
 		select {
-		case <-over: // The processes end, and the test reports its state.
+		case <-over: // The child processes end, and the test reports how far they came.
 			cancel()
 		case <-ctx.Done():
 		}

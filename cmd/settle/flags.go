@@ -47,7 +47,7 @@ type devFlags struct {
 // jobPickUpTimeoutDefault is the default of --job-pick-up-timeout.
 const jobPickUpTimeoutDefault = 5 * time.Minute
 
-// watched is the tour of --demo. A round takes a minute and a half.
+// watched configures the tour that --demo plays. A round takes a minute and a half.
 var watched = tour.Config{Pause: 2 * time.Second, PickUpTimeout: 4 * time.Second, UploadWindow: 20 * time.Second, TimeLimit: time.Minute}
 
 // validate checks the flags.

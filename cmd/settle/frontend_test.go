@@ -25,8 +25,8 @@ import (
 // pageFile matches a file in a page of docs.
 var pageFile = regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```\\w+\n(.*?)```\n")
 
-// newFrontEnd returns a folder with the files of pages in docs and the npm packages that these files use. xstate is the
-// package in testdata/npm that the files import as xstate.
+// newFrontEnd returns a folder with the source files in the given pages of docs, and the npm packages that these files
+// import. `xstate` is the package in testdata/npm to install under the name xstate.
 func newFrontEnd(t *testing.T, xstate string, pages ...string) string {
 	t.Helper()
 	packages, err := filepath.Abs("testdata/npm/node_modules")

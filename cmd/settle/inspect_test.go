@@ -30,8 +30,8 @@ func startReceiver(t *testing.T, address string) screen {
 	return printed
 }
 
-// The receiver connects after the first event of signup/42. It compares each message with those that its package sends
-// for an XState machine, and checks each snapshot against the definition.
+// The receiver connects after the first event of signup/42. It compares each message with the messages that
+// @statelyai/inspect sends for an XState machine, and checks each snapshot against the definition.
 func TestTheReceiverOfStatelyInspectFollowsDev(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, "--inspect")

@@ -220,8 +220,8 @@ func TestRearmReportsUnreadableItemsAndContinues(t *testing.T) {
 	})
 }
 
-// If a run stops after a commit but before the wake message, the next run sends it, because the instance still has
-// effects to perform.
+// If a run stops after a commit but before the wake message, the next run sends the message, because the instance still
+// has effects to perform.
 func TestRearmContinuesAnInterruptedRun(t *testing.T) {
 	t.Parallel()
 	withMachines(t, relay(), func(u user) {

@@ -185,7 +185,7 @@ func (d *drill) load() {
 	synctest.Wait()
 }
 
-// workflows creates the workflow that claims start, and the one that waits for claims.
+// workflows creates two workflows. Claims start the first one, and the second one waits for claims.
 func (d *drill) workflows() {
 	d.t.Helper()
 	for name, definition := range map[string]string{

@@ -181,7 +181,7 @@ func TestRecoveryOfTheRegion(t *testing.T) {
 	t.Parallel()
 	withDrill(t, []string{"import", "rearm", "--new-queue"}, func(d *drill) []string {
 		clearing := "#revision = :next"
-		d.blocked.Store(&clearing) // Receivers apply sends that are still in the senders' outboxes.
+		d.blocked.Store(&clearing) // The sends stay in the senders' outboxes after the receivers have applied them.
 		d.note("torn", d.from)
 		time.Sleep(time.Minute)
 		for n := range recentEvents { // After these events, the tally no longer remembers the IDs of the earlier sends.

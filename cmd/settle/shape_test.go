@@ -97,7 +97,7 @@ func documented(t *testing.T) map[string]any {
 	return shapes
 }
 
-// shapes checks that the JSON that commands write to a pipe has the shapes documented in the reference.
+// shapes compares the JSON that commands write to a pipe with the shapes documented in the reference.
 type shapes struct {
 	want    map[string]any
 	checked map[string]bool

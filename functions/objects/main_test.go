@@ -32,8 +32,8 @@ const objectCreated = `{"version":"0","id":"17793124-05d4-b198-2fde-7ededc63b103
 "object":{"key":"2026/sales_2026_11.csv","size":5,"etag":"b1946ac92492d2347c6235b4d2611184","version-id":"IYV3p45BT0ac8hjHg1houSdS1a.Mro8e","sequencer":"617f08299329d189"},
 "request-id":"N4N7GDK58NMKJ12R","requester":"123456789012","source-ip-address":"1.2.3.4","reason":"PutObject"}}`
 
-// inCloud runs a test of the function in virtual time. The function `received` returns the messages of its queue or of
-// its dead-letter queue.
+// inCloud runs a test of the Lambda function in virtual time. `received` returns the messages in the FIFO queue, or in
+// the dead-letter queue.
 func inCloud(t *testing.T, test func(t *testing.T, invoke func(created string) error, received func(deadLetters bool) []types.Message)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -26,24 +26,26 @@ var (
 
 // Advanced is the result of Advance.
 type Advanced struct {
-	// From and To are the times before and after.
+	// From and To are the clock's times before and after the advance.
 	From, To time.Time
 	// Steps is the number of instants at which work was due.
 	Steps int
 }
 
-// Advance moves Config.Clock forward by d, to the next whole second, because SQS and Scheduler count whole seconds. It
-// stops at each instant at which work is due, such as when a schedule fires, a delay ends, or an execution's wait ends.
-// At each instant it waits until the Cloud is idle: no function runs, and no poller or waiting receive can receive a
-// message. If the work of an instant schedules more work within d, Advance performs that work too.
+// Advance moves Config.Clock forward by d and then up to the next whole second, because SQS and Scheduler count whole
+// seconds. It stops at each instant at which work is due, such as when a schedule fires, a delay ends, or an
+// execution's wait ends. At each instant it waits until the Cloud is idle: no function runs, and no poller or waiting
+// receive can receive a message. If the work of an instant schedules more work within d, Advance performs that work
+// too.
 //
 // While Advance waits, the clock stands still for at most ten seconds. Then it runs at the real rate until the Cloud is
-// idle. Messages that a client received without Poll do not count as work. Their visibility timeouts end as usual.
+// idle. Advance does not wait for clients that process messages received without Poll. The visibility timeouts of these
+// messages end as usual.
 //
 // The clock moves by more than d if Advance waits for longer than d.
 //
-// If ctx ends, Advance leaves the clock where it is and returns the error of ctx. Advance also stops after EndAdvances,
-// and when a queue loses its last poller. Nothing would process that queue's messages.
+// If ctx ends, Advance leaves the clock where it is and returns the error of ctx. Advance also stops after EndAdvances.
+// It stops as well when a queue loses its last poller, because nothing would process that queue's messages.
 func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) {
 	switch {
 	case c.clock == nil:
@@ -73,7 +75,7 @@ func (c *Cloud) Advance(ctx context.Context, d time.Duration) (Advanced, error) 
 		err = failed
 	}
 	if err == nil {
-		err = c.awaitIdle(ctx, nil) // More than d has passed if the work took longer.
+		err = c.awaitIdle(ctx, nil) // If the work took longer than d, more work may be due.
 	}
 	done.To = c.clock.Now()
 	return done, err
@@ -138,8 +140,8 @@ func (c *Cloud) next(now time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// awaitIdle waits until no work is left at the current time; see Advance. Then it calls the function `move`, if not
-// nil, with the results of the method next. No work can arrive before `move` returns.
+// awaitIdle waits until no work is left at the current time; see Advance. Then it calls `move`, unless that is nil,
+// with the results of c.next. No work can arrive before `move` returns.
 func (c *Cloud) awaitIdle(ctx context.Context, move func(next time.Time, ok bool)) error {
 	for {
 		c.mu.Lock()
@@ -183,7 +185,7 @@ func (c *Cloud) ended() error {
 	}
 }
 
-// EndAdvances makes running and later calls of Advance return the reason. Call EndAdvances before the pollers stop.
+// EndAdvances ends running and later calls of Advance with the given reason. Call EndAdvances before the pollers stop.
 func (c *Cloud) EndAdvances(reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -69,8 +69,8 @@ func TestAdvance_ends_with_EndAdvances(t *testing.T) {
 	})
 }
 
-// A clock that is already ahead keeps its lead over the real clock. So if its work takes long, a short advance ends
-// after its target. It performs the work that is due until then.
+// A clock that is already ahead keeps its lead over the real clock. If the work takes long, a short advance therefore
+// ends after its target, and also performs the work that became due in the meantime.
 func TestAdvance_performs_the_work_of_an_overshoot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -240,7 +240,8 @@ func TestClock_continues_after_a_kill_during_an_advance(t *testing.T) {
 	}
 }
 
-// arrivals is a function that records the longest time, on the clock, that a message waited for it.
+// arrivals is a function that records the longest delay, on the clock, between the sending and the receipt of a
+// message.
 type arrivals struct {
 	clock *awslocal.Clock
 	count atomic.Int64

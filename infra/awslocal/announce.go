@@ -6,7 +6,7 @@ import (
 )
 
 // StatusChange is a change of an execution's status. Config.StatusChangeFault receives it before EventBridge delivers
-// it.
+// the event.
 type StatusChange struct {
 	// Number counts the changes of a Cloud, from 1.
 	Number uint64

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// outputWait limits how long to wait for the output of an ended process while a child process keeps the output open.
+// outputWait limits the wait for the output of an ended process. A child process may still keep the output open.
 const outputWait = 10 * time.Second
 
 // BootstrapConfig configures a Bootstrap.
@@ -70,10 +70,9 @@ func (c BootstrapConfig) validate() error {
 	return nil
 }
 
-// Bootstrap runs the executable that is deployed to Lambda. It serves the Runtime API to the executable (Lambda
-// Developer Guide, "Using the Lambda runtime API for custom runtimes"). Pass its Start method to Poll or use it in a
-// Function. It runs real processes, so it does not work inside a testing/synctest bubble. It is safe for concurrent
-// use.
+// Bootstrap runs the executable of a Lambda function and serves the Runtime API to it (Lambda Developer Guide, "Using
+// the Lambda runtime API for custom runtimes"). Pass the method Start to Poll, or use it in a Function. A Bootstrap
+// runs real processes, so it does not work inside a testing/synctest bubble. It is safe for concurrent use.
 //
 // An execution environment starts its process at the first invocation. It starts a new process if the old one has
 // exited, crashed or been killed at a timeout. The start-up time counts towards the timeout of the first invocation.
@@ -87,7 +86,7 @@ type Bootstrap struct {
 	processes map[*process]bool // running processes
 }
 
-// NewBootstrap returns a function that runs config.Path. The caller must close it.
+// NewBootstrap returns a Bootstrap that runs config.Path. The caller must close it.
 func NewBootstrap(config BootstrapConfig) (*Bootstrap, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {

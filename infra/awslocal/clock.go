@@ -16,12 +16,12 @@ import (
 const holdMax = 10 * time.Second
 
 // Clock is a virtual clock for Config.Clock. It starts at the real time and runs at the real rate. Cloud.Advance moves
-// it forward. It is never behind the real clock. It is safe for concurrent use.
+// it forward. It is never behind the real clock, except while Advance holds it. It is safe for concurrent use.
 type Clock struct {
 	real func() time.Time
 
 	mu sync.Mutex
-	// `ahead` is the difference to the real clock while the clock is not held.
+	// `ahead` is the lead over the real clock while the clock is not held.
 	ahead time.Duration
 	// held is set while the clock stands still at the time `at`. `since` is the time of the real clock at which this
 	// began.
@@ -46,7 +46,7 @@ func (c *Clock) Now() time.Time {
 	return c.now()
 }
 
-// Ahead returns how far the clock is ahead of the real clock. It is never negative, unless Advance holds the clock.
+// Ahead returns how far the clock is ahead of the real clock. It can be negative only while Advance holds the clock.
 func (c *Clock) Ahead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,8 @@ func (k clockKeeper) TakeRecords() []record.Record {
 	return []record.Record{{Key: aheadRecord, Value: wire.Encode(ahead.String())}}
 }
 
-// Restore implements keeper. A clock that was moved must stay virtual, because time must not run backwards.
+// Restore implements keeper. It fails if the stored clock was advanced and Config.Clock is nil: with the real clock,
+// time would run backwards.
 func (k clockKeeper) Restore(records iter.Seq2[string, []byte]) error {
 	for key, value := range records {
 		var text string

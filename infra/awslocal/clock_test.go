@@ -53,7 +53,8 @@ func (w *work) poll(t *testing.T, q queue) {
 	t.Cleanup(func() { stop(); polling.Wait() })
 }
 
-// working returns a Cloud with a virtual clock, and a standard queue. Its function takes some time for each message.
+// working returns a Cloud with a virtual clock, a standard queue, and the queue's function. The function takes the
+// given time for each message.
 func working(t *testing.T, takes time.Duration) (*awslocal.Cloud, queue, *work) {
 	t.Helper()
 	cloud, clock := virtual()

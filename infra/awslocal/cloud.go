@@ -43,8 +43,8 @@ type Config struct {
 	// Now is the clock. It must not run backwards, not even between two openings of a data folder. It must advance at
 	// the same rate as the timers of package time, which end long polls. Defaults to time.Now.
 	Now func() time.Time
-	// Clock, if not nil, is the clock instead of Now, and Cloud.Advance moves it. Functions in other processes do not
-	// see this clock.
+	// Clock, if not nil, replaces Now. Cloud.Advance moves it forward. Functions in other processes do not see this
+	// clock.
 	Clock *Clock
 	// Fault, if not nil, decides what goes wrong with each call. It is called concurrently from the goroutines that
 	// make the calls. It may block, which delays the call.
@@ -65,8 +65,9 @@ type Config struct {
 	// TTLDelay is how long an item remains after its expiry time. Defaults to one minute. A negative value deletes
 	// immediately. AWS deletes within a few days (DynamoDB Developer Guide, "Using time to live").
 	TTLDelay time.Duration
-	// FIFOScanMessagesMax is how many of the oldest messages a receive from a FIFO queue searches for available groups.
-	// Defaults to 120,000, as on AWS. A lower value lets a test see the effect of a long backlog without sending one.
+	// FIFOScanMessagesMax is the number of oldest messages that a receive from a FIFO queue searches for available
+	// groups. Defaults to 120,000, as on AWS. A lower value lets a test see the effect of a long backlog with few
+	// messages.
 	FIFOScanMessagesMax int
 	// Data is the folder in which Open stores the state of all services: messages, items, schedules, executions. It
 	// is created if it does not exist. If empty, nothing survives the process.
@@ -128,17 +129,18 @@ type Cloud struct {
 	store  *disk.Store
 	opened time.Time
 	closed bool
-	// invocations holds the invocations that the current change starts.
+	// invocations holds the function invocations to start once the current change is on disk.
 	invocations []func()
 	// polled counts the pollers of each queue. A queue without a poller has no entry.
 	polled map[string]int
-	// busy is the number of batches that pollers process and of invocations by executions.
+	// busy counts the batches that pollers are processing and the invocations that executions have started.
 	busy int
-	// stopping is the reason passed to EndAdvances, or nil. `unpolled` is the last queue that lost its last poller
-	// since Advance began, or empty.
+	// stopping is the reason passed to EndAdvances, or nil. `unpolled` is the queue that most recently lost its last
+	// poller. Advance clears it at the start.
 	stopping error
 	unpolled string
-	// stirred is closed at the next change, or when work that `busy` counts ends. It is nil unless Advance is waiting.
+	// stirred is closed at the next change, or when work that `busy` counts ends. It is nil until awaitIdle waits for
+	// it.
 	stirred chan struct{}
 }
 

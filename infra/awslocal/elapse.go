@@ -31,7 +31,7 @@ func (c *Cloud) setAlarm(now time.Time) {
 	}
 	if ok {
 		c.alarmAt = next
-		// The timer may fire before the clock c.now reaches next. Then the change sets the alarm again.
+		// The timer may fire before the clock c.now reaches this time. The change then sets the alarm again.
 		c.alarm = time.AfterFunc(c.until(next, now), func() { c.change(func(time.Time) { c.alarm = nil }) })
 	}
 }

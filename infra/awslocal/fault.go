@@ -21,7 +21,7 @@ import (
 // Call is one client request, as passed to Config.Fault. Requests between services, such as a schedule sending its
 // message, are not Calls.
 type Call struct {
-	// Number counts the calls of a Cloud from 1, in the order of the calls to Fault.
+	// Number counts the calls of a Cloud, from 1. A call gets its number right before Fault receives it.
 	Number uint64
 	// Client is the name passed to Cloud.Client. For unnamed clients and clients that use a socket, it is the
 	// application ID in the SDK's User-Agent. The SDK reads the ID from aws.Config.AppID or the environment variable

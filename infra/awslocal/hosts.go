@@ -13,8 +13,9 @@ import (
 )
 
 // CheckHost returns an error unless host, the Host of a request, is localhost, a loopback address or one of the allowed
-// names. The port does not matter. A web page can point its own host name at a loopback address. The browser then
-// treats a server on this machine as the page's origin, but still sends the page's name as the host.
+// names. The port does not matter. The check stops DNS rebinding: a web page points its own host name at a loopback
+// address. The browser then treats a server on this machine as the page's origin, but it still sends the page's name as
+// the host.
 func CheckHost(host string, allowed []string) error {
 	name := (&url.URL{Host: host}).Hostname()
 	if isLoopback(name) || slices.ContainsFunc(allowed, func(other string) bool { return strings.EqualFold(name, other) }) {

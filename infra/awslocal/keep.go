@@ -24,7 +24,7 @@ type service struct {
 	model keeper
 }
 
-// services returns the models that a data folder stores. Their names are part of the file format and must not change.
+// services returns the models that a data folder stores. The names are part of the file format and must not change.
 func (c *Cloud) services() []service {
 	return []service{{"sqs", c.sqs}, {"dynamodb", c.dynamo}, {"scheduler", c.scheduler}, {"states", c.states}, {"events", c.events}, {"clock", clockKeeper{c.clock}}}
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/connect"
 )
 
-// If the environment variable named by serveData is set, the test program runs no tests. It serves a Cloud that another
-// process, the test, can kill. The other variables configure this Cloud.
+// If the environment variable named by serveData is set, the test program runs no tests. Instead it serves a Cloud,
+// which its parent process, the test, can kill. The other variables configure this Cloud.
 const (
 	serveData     = "AWSLOCAL_TEST_SERVE_DATA"      // data folder
 	serveAhead    = "AWSLOCAL_TEST_SERVE_AHEAD"     // how far the Cloud's clock is ahead of the real time

@@ -95,7 +95,8 @@ func (f *flows) begin(ctx context.Context, c child, name string) error {
 }
 
 // beginAll repeats the starts that the Cloud did not answer in earlier lives. It also repeats one answered start of the
-// previous life. That repetition must change nothing. Except in the last two lives, it then starts new executions.
+// previous life. That repetition must change nothing. In all but the last two lives, beginAll also starts new
+// executions.
 func (f *flows) beginAll(ctx context.Context, c child, life int, random *rand.Rand) {
 	f.mu.Lock()
 	if life < flowLives-1 {

@@ -213,7 +213,7 @@ func (w *witness) complain(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-// expect checks that a received batch of one group is allowed.
+// expect reports an error if a correct queue would not return these messages of a group.
 func (l *ledger) expect(group string, numbers []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -356,8 +356,8 @@ func (w *witness) ended(ctx context.Context, err error) {
 	}
 }
 
-// await waits until `done` returns true or an error was reported. Its only limit is go test's timeout. Shortly before
-// that, it reports an error, so that the test can print its state.
+// await waits until `done` returns true or an error was reported. It has no timeout of its own. Shortly before go
+// test's timeout, it reports an error, so that the test can still print its state.
 func (w *witness) await(t *testing.T, done func() bool) {
 	t.Helper()
 	for ; ; time.Sleep(2 * time.Millisecond) {

@@ -59,7 +59,7 @@ func (c *Cloud) serveOn(listener net.Listener) *Server {
 	return s
 }
 
-// track updates silent.
+// track keeps the field `silent` up to date. Once the server is closing, track closes new connections.
 func (s *Server) track(connection net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,9 +35,9 @@ type EventSource struct {
 	// received them ended with the previous process. Without Resume, such messages are redelivered when their
 	// visibility timeout ends. Set Resume only if no other client receives from the queue.
 	Resume bool
-	// Poll calls OnFailure when a whole batch fails. `err` is the function's error, panic or timeout, or the reason why
-	// the function's answer is invalid. Poll also calls OnFailure if it cannot delete a batch. Calls may be concurrent.
-	// Optional.
+	// OnFailure is called if a whole batch fails. `err` is then the function's error, panic or timeout, or the reason
+	// why the function's answer is invalid. OnFailure is also called if Poll cannot delete a batch. Calls may be
+	// concurrent. Optional.
 	OnFailure func(err error)
 }
 
@@ -75,17 +75,17 @@ func (s EventSource) validate() error {
 // SQS"). When ctx ends, it waits for the invocations in progress and returns nil. It returns an error if the source
 // is invalid or its queue does not exist.
 //
-// The payload of a batch has at most 6 MB. The other messages stay in the queue for the next batch. AWS's documents do
-// not say how Lambda counts the bytes.
+// The payload of a batch has at most 6 MB. Messages that do not fit stay in the queue for the next batch. AWS's
+// documents do not say how Lambda counts the bytes.
 //
 // Poll deletes messages that the function processed successfully. Failed messages are redelivered when their
 // visibility timeout ends. The queue sets the timeout, unless the function called ChangeMessageVisibility. A
 // FIFO queue locks the group of a message in flight, so two concurrent invocations never have messages of the same
 // group.
 //
-// Like Lambda, Poll calls start to create an execution environment when a batch arrives and no environment is idle.
-// Each environment handles one invocation at a time. An Invoker of aws-lambda-go requires this, because its next
-// invocation overwrites the returned answer.
+// Like Lambda, Poll creates an execution environment when a batch arrives and no environment is idle. To create one, it
+// calls the argument `start`. Each environment handles one invocation at a time. An Invoker of aws-lambda-go requires
+// this, because its next invocation overwrites the returned answer.
 //
 // While invocations fail, Lambda lowers its concurrency for an undocumented time. Poll keeps its concurrency.
 func (c *Cloud) Poll(ctx context.Context, source EventSource, start func() Invoker) error {

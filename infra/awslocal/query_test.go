@@ -95,7 +95,7 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// withoutIDs replaces the values that differ between messages by letters.
+// withoutIDs replaces IDs, sequence numbers and receipt handles with letters.
 func withoutIDs(xml string) string {
 	for tag, letter := range map[string]string{"MessageId": "M", "SequenceNumber": "N", "ReceiptHandle": "H", "RequestId": "R"} {
 		xml = regexp.MustCompile(`<`+tag+`>[^<]+</`+tag+`>`).ReplaceAllString(xml, `<`+tag+`>`+letter+`</`+tag+`>`)

@@ -74,7 +74,7 @@ func (p *process) serve() (string, error) {
 }
 
 // onlyLoopback rejects requests whose Host is neither localhost nor a loopback address. Otherwise a web page could
-// point its own name at a loopback address: see CheckHost.
+// reach the Runtime API by DNS rebinding: see CheckHost.
 func onlyLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := CheckHost(r.Host, nil); err != nil {
@@ -115,7 +115,7 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// exitError explains why an invocation has no outcome.
+// exitError returns the error of an invocation that the process did not answer before it ended.
 func (p *process) exitError(i *runtimeInvocation) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,7 @@ func TestAnEndedProcessGetsNoInvocation(t *testing.T) {
 	t.Parallel()
 	for range 20 { // A choice between two ready channels is random.
 		p := newProcess(nil)
-		p.next = make(chan *runtimeInvocation, 1) // ready, as while serveNext waits for the connection to close
+		p.next = make(chan *runtimeInvocation, 1) // ready to receive, like a serveNext whose connection is still open
 		close(p.exited)
 		if got := p.offer(t.Context(), &runtimeInvocation{}); got != offerExited {
 			t.Fatalf("got %d, want offerExited", got)

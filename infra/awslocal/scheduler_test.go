@@ -30,8 +30,8 @@ const universalTarget = "arn:aws:scheduler:::aws-sdk:sqs:sendMessage"
 // the queue.
 func (q queue) schedule(name string, after time.Duration, body string) *scheduler.CreateScheduleInput {
 	q.t.Helper()
-	// The scheduler replaces the context attribute in the text of the input. json.Marshal would escape its angle
-	// brackets.
+	// The body may contain a context attribute, which the scheduler replaces as text. json.Marshal would escape the
+	// angle brackets of the attribute.
 	input := fmt.Sprintf(`{"QueueUrl": %q, "MessageBody": %q, "MessageGroupId": "g", "MessageDeduplicationId": %q}`, q.url, body, name)
 	return &scheduler.CreateScheduleInput{
 		Name: &name, ScheduleExpression: atExpression(after), FlexibleTimeWindow: &types.FlexibleTimeWindow{Mode: types.FlexibleTimeWindowModeOff},

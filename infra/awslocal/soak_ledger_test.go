@@ -58,7 +58,8 @@ func newSoakLedger(visibility time.Duration, groups, messages int) *soakLedger {
 	return l
 }
 
-// deliver records the messages of a receive with the times of its request and answer.
+// deliver records the messages of a receive. The consumer sent the request at the time `asked` and got the answer at
+// the time `answered`.
 func (l *soakLedger) deliver(asked, answered time.Time, batch []delivery) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,7 +37,7 @@ const (
 	// soakVisibility is longer than a restart, so that messages in flight at a kill are still in flight after the
 	// restart. It is short enough for redeliveries during the test.
 	soakVisibility = 2 * time.Second
-	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. After that,
+	// soakEmptyMax limits how many receives in a row may return nothing once all messages are sent. Beyond this limit,
 	// undeleted messages count as lost. An empty receive waits a second in the server. Messages in flight return after
 	// soakVisibility. In that time, 8 consumers make about 16 empty receives.
 	soakEmptyMax = 300
@@ -56,7 +56,7 @@ type soak struct {
 	abandoned, returned, sentAgain, deletedAgain atomic.Int64
 }
 
-// sizeOf returns the number in a variable, or `small` if the variable is not set.
+// sizeOf returns the number in an environment variable, or `small` if the variable is not set.
 func sizeOf(t *testing.T, variable string, small int) int {
 	t.Helper()
 	n, err := strconv.Atoi(cmp.Or(os.Getenv(variable), strconv.Itoa(small)))

@@ -66,7 +66,7 @@ func (w workflows) start(machine, name, input string) string {
 	return *out.ExecutionArn
 }
 
-// wantEnd fails unless the execution has the status, and its output, or its error and cause, are the texts in `want`.
+// wantEnd fails unless the execution has the status and the texts in `want`: its output, or its error and cause.
 func (w workflows) wantEnd(execution string, status types.ExecutionStatus, want ...string) {
 	w.t.Helper()
 	out, err := w.client.DescribeExecution(w.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &execution})

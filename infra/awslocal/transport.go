@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// HTTPClient returns a client whose requests c serves in process and in the caller's goroutine, whatever their host.
-// It uses no sockets and no name resolution. The AWS SDKs accept it as their HTTP client:
+// HTTPClient returns a client that passes all requests to c in process, whatever their host. c serves them in the
+// caller's goroutine. The client uses no sockets and no name resolution. The AWS SDKs accept it as their HTTP client:
 //
 //	sqs.Options{
 //		Region:       awslocal.Region,

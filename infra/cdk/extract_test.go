@@ -110,8 +110,8 @@ func environmentOf(variables map[string]variable) (environment map[string]string
 	return environment, rotations
 }
 
-// texts is one text or a list of texts. Only the table's text may depend on a condition. It then
-// names the stack's own table.
+// texts is one text or a list of texts. Only the table's ARN may depend on a condition. For a conditional ARN, texts
+// contains the ARN of the stack's own table.
 type texts []string
 
 func (t *texts) UnmarshalJSON(data []byte) error {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// forwarderBatch is the batch size of a forwarder, a function that forwards a whole batch in one call.
+	// forwarderBatch is the batch size of a forwarder, a function that only forwards the messages of a queue.
 	forwarderBatch = 10
 	// forwarderConcurrency is the maximum number of batches that are forwarded at once from a standard queue.
 	forwarderConcurrency = 10
@@ -130,10 +130,10 @@ func (s *Settle) addFunction(name string) {
 	}
 	switch name {
 	case Consumer, Delay, Executions:
-		// A chart can schedule a timer when a timer fires, answer an event of an instance with another event, and start
-		// a workflow at the end of a workflow. Such a chain passes through these functions in a loop. Lambda would
-		// treat the 16th pass as a fault and stop invoking the functions without a log line (AWS Lambda Developer
-		// Guide, "Recursive loop detection"). No such chain passes through the other functions twice.
+		// A chart can schedule a timer when a timer fires, and start a workflow when a workflow ends. Two instances can
+		// answer each other's events. Such a chain passes through these functions in a loop. Lambda would treat the
+		// 16th pass as a fault and stop invoking the functions without a log line (AWS Lambda Developer Guide,
+		// "Recursive loop detection"). No such chain passes through the other functions twice.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if name == Consumer && s.props.ReserveConsumerConcurrency {

@@ -14,7 +14,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// MainLane is the name of the lane whose queue is Settle.Queue (instances.MainLane).
+// MainLane is the name of the lane with the queue Settle.Queue. It equals instances.MainLane.
 const MainLane = "main"
 
 // Limits that apply to Props.Lanes and Props.LaneRules.
@@ -131,9 +131,9 @@ func within(text string, most int) bool {
 }
 
 // SetLanes sets Lanes, and ConsumerConcurrency or ConsumerPollers for the main lane, from a text such as
-// "main:50 bulk:10 priority:2-20". Each lane has its maximum concurrency, or its minimum and maximum number of pollers. A
-// lane without a number has the default concurrency. The text must contain the main lane. `make deploy LANES=`
-// and `make deploy-cdk LANES=` use it.
+// "main:50 bulk:10 priority:2-20". The number after a lane is its maximum concurrency. A range is its minimum and
+// maximum number of event pollers. A lane without a number has the default concurrency. The text must contain the main
+// lane and at least one other lane. `make deploy LANES=` and `make deploy-cdk LANES=` use it.
 func (p *Props) SetLanes(text string) error {
 	hasMain := false
 	var lanes []Lane

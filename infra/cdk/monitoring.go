@@ -89,7 +89,7 @@ func (s *Settle) queueAlarms() (alarms []alarm) {
 			alarm{queue.id + "OldestMessage", "The oldest message in the queue for " + queue.what + " has waited too long: its function does not process it.",
 				queueMetric(queue.queue, oldest), queue.oldest, 0, 2})
 	}
-	for _, lane := range s.props.Lanes { // They share the dead-letter queue of the main lane.
+	for _, lane := range s.props.Lanes { // The lanes share the dead-letter queue of the main lane.
 		alarms = append(alarms, alarm{lane.id() + "OldestMessage", "The oldest message in the queue of the lane " + lane.Name + " has waited too long: its function does not process it.",
 			queueMetric(s.Lanes[lane.Name], oldest), oldestMessageSeconds, 0, 2})
 	}

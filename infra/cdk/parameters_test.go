@@ -54,8 +54,8 @@ func provision(stack awscdk.Stack, mapping awslambda.CfnEventSourceMapping, poll
 	return most
 }
 
-// reserve adds the parameter ReserveConsumerConcurrency, which reserves the concurrency for the consumer. `what` describes
-// the concurrency.
+// reserve adds the parameter ReserveConsumerConcurrency. If it is on, the consumer has the reserved concurrency
+// `reserved`. `what` describes this number to the user.
 func reserve(stack awscdk.Stack, consumer awslambda.CfnFunction, what string, reserved any) {
 	reserve := awscdk.NewCfnParameter(stack, jsii.String("ReserveConsumerConcurrency"), &awscdk.CfnParameterProps{
 		Default: "off", AllowedValues: jsii.Strings("off", "on"),
@@ -81,8 +81,9 @@ func tableStream(stack awscdk.Stack, table awsdynamodb.Table) {
 		awscdk.Fn_ConditionIf(jsii.String("HasTableStream"), map[string]any{"StreamViewType": "NEW_AND_OLD_IMAGES"}, awscdk.Aws_NO_VALUE()))
 }
 
-// openRoute adds a parameter that removes a route without IAM authorization and its limit. DependsOn accepts no condition,
-// so a reference in the stage's metadata makes the stage wait for the route.
+// openRoute adds a parameter for a route without IAM authorization. If the parameter is off, the template has neither
+// the route nor its limit. DependsOn accepts no condition, so a reference in the stage's metadata makes the stage wait
+// for the route.
 func openRoute(stack awscdk.Stack, settle *cdk.Settle, id, route, key, purpose string) {
 	opens := awscdk.NewCfnParameter(stack, &id, &awscdk.CfnParameterProps{
 		Default: "on", AllowedValues: jsii.Strings("off", "on"),

@@ -97,11 +97,11 @@ type Props struct {
 	// "signup=bulk" or "job/acme.*=main:2|bulk". See docs/settings.md. By default, all instances
 	// are in the main lane. LaneRules may be a parameter of the template.
 	LaneRules *string
-	// ReserveConsumerConcurrency reserves a part of the account's concurrency for the consumer. The
-	// part is the sum over all lanes of the maximum concurrency, or of the maximum number of
-	// pollers multiplied by PollerInvocations. A flood of calls to other functions then cannot stop
-	// the consumer. Lambda rejects the reservation if it leaves less than 100 for all other
-	// functions, so the deployment fails in a new account with a quota of 10. Off by default.
+	// ReserveConsumerConcurrency reserves a part of the account's concurrency for the consumer. The part is the sum
+	// over all lanes. A lane with pollers adds their maximum number times PollerInvocations. Any other lane adds its
+	// maximum concurrency. A flood of calls to other functions then cannot stop the consumer. Lambda rejects the
+	// reservation if it leaves less than 100 for all other functions, so the deployment fails in a new account with a
+	// quota of 10. Off by default.
 	ReserveConsumerConcurrency bool
 	// ConsumerBatch is the maximum number of messages in a batch. The consumer processes different instances
 	// concurrently. One to ConsumerBatchMax; defaults to ConsumerBatchMax. Use one if a service can kill the process,

@@ -87,8 +87,8 @@ func (s *Settle) answering() []awsiam.PolicyStatement {
 		allowAny(actions("states:GetExecutionHistory"), executions)...)
 }
 
-// started returns the ARNs of the workflows that charts start, and ARN patterns of the executions that charts start,
-// both in the order of the workflows' names.
+// started returns the ARNs of the workflows that charts start, and the ARN patterns of their executions. Both lists are
+// in the order of the workflows' names.
 func (s *Settle) started() (machines, executions []*string) {
 	for _, name := range slices.Sorted(maps.Keys(s.props.Workflows)) {
 		machines = append(machines, s.props.Workflows[name].StateMachineArn())

@@ -25,7 +25,8 @@ type Pollers struct {
 
 func (p Pollers) on() bool { return p != Pollers{} }
 
-// provision sets the pollers of a mapping. CDK's EventSourceMapping limits Maximum to 2,000, Lambda's former limit.
+// provision sets the pollers of a mapping. It sets them on the CloudFormation resource, because CDK's
+// EventSourceMapping limits Maximum to 2,000, Lambda's former limit.
 func (p Pollers) provision(mapping awslambda.CfnEventSourceMapping) {
 	mapping.SetProvisionedPollerConfig(&awslambda.CfnEventSourceMapping_ProvisionedPollerConfigProperty{
 		MinimumPollers: jsii.Number(p.Minimum), MaximumPollers: jsii.Number(p.Maximum),

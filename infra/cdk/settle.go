@@ -72,8 +72,8 @@ type Settle struct {
 // one function timeout to retry a throttled invocation.
 const visibilityTimeouts = 6
 
-// throttledMax limits the time beyond one function timeout. The consumer itself extends the visibility of a
-// slow batch, so even a long consumer timeout needs no more time (docs/adr/0047-leases.md).
+// throttledMax is the maximum by which a visibility timeout exceeds its function's timeout. The consumer itself extends
+// the visibility of a slow batch, so even a long consumer timeout needs no more time (docs/adr/0047-leases.md).
 const throttledMax = (visibilityTimeouts - 1) * consumerTimeoutDefault
 
 // consumerTimeoutDefault keeps the FIFO queue's visibility timeout, 270 s, below SQS's deduplication interval, 300 s

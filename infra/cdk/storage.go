@@ -21,8 +21,8 @@ const (
 	indexName = "by_state"
 	// receivesMax is the number of receives after which SQS moves a message to the dead-letter queue. It is
 	// SQS's maximum (SQS Developer Guide, "Configure a dead-letter queue using the Amazon SQS console"). The
-	// runtime decides when to park an event, and messages that cannot be forwarded wait for the end of an
-	// outage. A message reaches the limit after three days in the FIFO queue, or two days in another queue.
+	// runtime decides when to park an event, and during an outage, messages that cannot be forwarded stay in
+	// their queue. A message reaches the limit after three days in the FIFO queue, or two days in another queue.
 	receivesMax = 1000
 	// secretCharacters is the length of a generated secret of letters and digits: 256 bits.
 	secretCharacters = 43
@@ -50,7 +50,7 @@ func (s *Settle) addQueues() {
 	}
 }
 
-// queues adds a queue for a function that has the given timeout, and the dead-letter queue of this queue.
+// queues adds a queue and its dead-letter queue. The queue invokes a function that has the given timeout.
 func (s *Settle) queues(name, suffix string, props awssqs.QueueProps, timeout time.Duration) (queue, deadLetter awssqs.Queue) {
 	props.VisibilityTimeout = visibility(timeout)
 	id := pascal(strings.TrimPrefix(name, "-"))
@@ -217,9 +217,9 @@ func (s *Settle) addKeyPolicy() {
 	}), nil)
 }
 
-// The permissions on the customer's key for users of encrypted queues and for users of the table. The latter equal
-// CDK's grants to read and write a table (Amazon DynamoDB Developer Guide, "DynamoDB encryption at rest: usage notes",
-// "Authorizing use of a customer managed key").
+// The permissions on the customer's key: queueKey for users of encrypted queues, and tableKey for users of the table.
+// tableKey equals CDK's grants to read and write a table (Amazon DynamoDB Developer Guide, "DynamoDB encryption at
+// rest: usage notes", "Authorizing use of a customer managed key").
 var (
 	queueKey = actions("kms:Decrypt", "kms:GenerateDataKey")
 	tableKey = actions("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*")

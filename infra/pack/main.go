@@ -1,7 +1,7 @@
 // Command pack zips built functions for Lambda: FOLDER/consumer/bootstrap becomes FOLDER/consumer.zip, and so on. Equal
-// executables give equal zips. For each function it prints the name, the upload key, the SHA-256 of the zip in base64,
-// as S3 stores it, and the path of the zip. The key contains the zip's hash, so CloudFormation does not update a
-// function that has not changed.
+// executables give equal zips. For each function, it prints the name, the upload key, the SHA-256 of the zip, and the
+// path of the zip. The SHA-256 is in base64, as S3 stores it. The key contains the zip's hash, so CloudFormation does
+// not update a function that has not changed.
 //
 //	go run ./infra/pack .bin/functions/arm64
 //	go run ./infra/pack ../library/build .bin/functions/arm64

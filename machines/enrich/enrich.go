@@ -1,9 +1,9 @@
 // Package enrich asks a third party to enrich a subject, such as a company known only by a web page, and waits for the
 // callback. During the wait, nothing runs.
 //
-// The third party gets a callback address for this instance alone. The address cannot be guessed, and is valid until
-// the wait ends: see [Callbacks]. The third party's job ID becomes an alias of the instance, [Alias], so that the
-// callback, and people, can find the instance. The first callback counts, and the gateway rejects all others.
+// The third party gets a callback address that is valid for one instance only. The address cannot be guessed, and is
+// valid until the wait ends: see [Callbacks]. The third party's job ID becomes an alias of the instance, [Alias], so
+// that the callback, and people, can find the instance. The first callback counts, and the gateway rejects all others.
 //
 // The wait ends 30 minutes after ENRICH. From then on the gateway accepts no callback. The chart gives up a minute
 // later, so a callback that was accepted in time also arrives in time.

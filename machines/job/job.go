@@ -6,9 +6,9 @@
 // in any order, so a job only moves forward: waiting, queued, in progress, completed. Webhooks about an earlier phase
 // are ignored.
 //
-// Every outcome is a separate final state, named after GitHub's conclusion. The chart adds three: launch_failed,
-// not_picked_up and overdue. Failures have the tag [Failed]. Once a job is given up, later webhooks do not change its
-// outcome.
+// Every outcome is a separate final state, named after GitHub's conclusion. The chart adds four names: launch_failed,
+// not_picked_up, overdue, and other for a conclusion that the chart does not know. Failures have the tag [Failed]. Once
+// a job is given up, later webhooks do not change its outcome.
 package job
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// Failed is the tag of the final states that mean failure: the job failed, or no runner was found.
+// Failed is the tag of the final states that mean failure: the job failed, got no runner, or took too long.
 const Failed = "failed"
 
 // Retention is how long an instance is kept after its job ended. A later webhook starts a new instance.
@@ -52,8 +52,8 @@ type Output struct {
 
 // The names under which Step Functions tasks wait for an instance.
 const (
-	// WaitQueued is answered when a runner has the job (with the outcome "in_progress"), or when the job has ended without
-	// a runner.
+	// WaitQueued is answered when a runner has the job, with the outcome "in_progress". If the job ends first, the
+	// outcome is the final state.
 	WaitQueued = "Queued"
 	// WaitInProgress is answered when the job has ended, with the final state as the outcome.
 	WaitInProgress = "InProgress"

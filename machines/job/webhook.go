@@ -73,8 +73,9 @@ func FromWebhook(payload []byte) (instanceID string, event json.RawMessage, err 
 	return InstanceID(job.RunID, job.JobID), event, nil
 }
 
-// eventType returns the phase of the job: the action in_progress or completed, else the job's status. GitHub may send
-// the action in_progress while the status is still queued, and the action queued while the status is still waiting.
+// eventType returns the phase of the job: the action in_progress or completed, else the job's status. The statuses
+// requested and pending count as waiting. GitHub may send the action in_progress while the status is still queued, and
+// the action queued while the status is still waiting.
 func (w webhook) eventType() (string, error) {
 	if w.Action == "in_progress" || w.Action == "completed" {
 		return w.Action, nil

@@ -77,8 +77,8 @@ func jobIs(status JobStatus) statechart.Guard[Context] {
 	return statechart.When("jobIs "+string(status), func(_ Context, e Progress) bool { return e.Status == status })
 }
 
-// late holds if the work ended after the breach was due, or has not ended although the breach is due. So work that
-// ended in time never causes a breach alert, however late the timer fires.
+// late holds once the breach is due, unless the work ended before. So work that ended in time never causes a breach
+// alert, however late the timer fires.
 var late = statechart.When("late", func(c Context, e statechart.Event) bool {
 	return c.SLA == "breached" || c.SLA == "" && !e.At.Before(c.BreachAt)
 })

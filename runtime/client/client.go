@@ -28,9 +28,8 @@
 //
 // # Errors
 //
-// Errors wrap one of the errors of this package or the error of the context. The program cannot recover from any other
-// error. After ErrUnavailable, call the method again with the same arguments. The event counts once, except with
-// Distinct.
+// Most errors wrap an error of this package or of the context. A program cannot recover from the others. After
+// ErrUnavailable, call the method again with the same arguments. The event takes effect once, unless you use Distinct.
 package client
 
 import (

@@ -28,11 +28,11 @@ var (
 	ErrIDReused = dynamostore.ErrIDReused
 	// ErrDenied is returned if a permission is missing, or if the queue or the table does not exist.
 	ErrDenied = durable.ErrDenied
-	// ErrBehind is returned if the instance is behind its events (durable.MachineConfig.BacklogAgeMax). Nothing is queued. The
-	// error is a *BehindError.
+	// ErrBehind is returned if the instance's backlog is older than its machine allows
+	// (durable.MachineConfig.BacklogAgeMax). Nothing is queued. The error is a *BehindError.
 	ErrBehind = producer.ErrBehind
-	// ErrUnavailable is returned if AWS throttles, does not answer or fails. The event may or may not be queued: call the
-	// method again with the same arguments, after a while. The event counts once, except with Distinct.
+	// ErrUnavailable is returned if AWS throttles, does not answer or fails. The event may or may not be queued: call
+	// the method again with the same arguments, after a while. The event takes effect once, unless you use Distinct.
 	ErrUnavailable = errors.New("temporarily unavailable")
 	// ErrUnreadable is returned if the client's machines cannot read the stored instance.
 	ErrUnreadable = errors.New("unreadable instance")
@@ -43,8 +43,8 @@ var (
 	ErrUnreachable = producer.ErrUnreachable
 )
 
-// BehindError is returned by Send for an instance that is behind. The client does not retry: call Send again with the same
-// arguments after RetryAfter.
+// BehindError is returned by Send for an instance with a backlog that is too old. The client does not retry: call Send
+// again with the same arguments after RetryAfter.
 type BehindError = producer.BehindError
 
 // final lists the errors that `classified` returns unchanged.

@@ -30,8 +30,8 @@ type options struct {
 	until    Condition
 }
 
-// ID replaces the derived ID of the event. Use an ID from your own data, such as the ID of a payment. The event counts
-// once, however often it is sent. A different event with the same ID to the same instance fails with ErrIDReused.
+// ID replaces the derived ID of the event. Use an ID from your own data, such as the ID of a payment. However often you
+// send the event, it takes effect once. A different event with the same ID to the same instance fails with ErrIDReused.
 func ID(id string) Option { return func(o *options) { o.id = id } }
 
 // Distinct makes each call of Send queue a new event, even if an equal event was sent before. Use it for events that
@@ -39,7 +39,7 @@ func ID(id string) Option { return func(o *options) { o.id = id } }
 // queue it twice.
 func Distinct() Option { return func(o *options) { o.distinct = true } }
 
-// Until makes Send wait until the instance has applied the event and reaches the condition. Set a deadline in the
+// Until makes Send wait until the instance has applied the event and has reached the condition. Set a deadline in the
 // context. While it waits, Send reads the instance at growing intervals, from 100 ms to two seconds. It also reads the
 // instance once before it queues the event.
 func Until(condition Condition) Option { return func(o *options) { o.until = condition } }
@@ -57,7 +57,7 @@ type Sent struct {
 	// After is the instance after the event, if Send was called with Until. Otherwise, and after an error, it is the
 	// zero value.
 	After Instance
-	// Ignored reports whether the event is known to have had no matching transition. It is set only with Until.
+	// Ignored is set if Send knows that no transition matched the event. It is set only with Until.
 	Ignored bool
 }
 
@@ -141,8 +141,8 @@ func (c *Client) send(ctx context.Context, to instances.ID, event any, chosen []
 // already holds, it returns at once. To wait for the outcome of an event, use Until. The instance need not exist yet.
 // Set a deadline in the context. Wait reads the instance at growing intervals, from 100 ms to two seconds.
 //
-// Wait fails with ErrUnreachable if the instance ends without reaching the condition, and with the error of the
-// context. That error also wraps ErrNotFound if the instance does not exist by then.
+// Wait fails with ErrUnreachable if the instance ends without reaching the condition. If the context ends first, Wait
+// fails with the error of the context. That error also wraps ErrNotFound if the instance does not exist by then.
 func (c *Client) Wait(ctx context.Context, id string, until Condition) (Instance, error) {
 	name, err := instances.ParseID(id)
 	if err == nil {

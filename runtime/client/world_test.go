@@ -89,7 +89,7 @@ type world struct {
 	url      string
 
 	mu sync.Mutex
-	// fault returns the fault of a call of the client. If it is nil, all calls succeed.
+	// fault returns the fault to inject into a call of the client. If it is nil, all calls succeed.
 	fault func(operation string) awslocal.Fault
 }
 

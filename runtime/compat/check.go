@@ -23,7 +23,7 @@ type Check struct {
 	machines *durable.Machines
 	rows     map[rowKey]*Row
 	causes   Causes
-	// declared holds the results of declares by machine and version.
+	// declared caches the results of the method declares, by machine and version.
 	declared map[string]map[string]bool
 }
 

@@ -95,7 +95,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// followed is true if the page follows the store, or if it is a page without live updates.
+// followed is a JavaScript expression. It is true if the page follows the store, or if the page has no live updates.
 const followed = `!document.body.dataset.live || document.querySelector("#status").dataset.state === "good"`
 
 // open opens a page. If the page has live updates, open waits until it follows the store.

@@ -11,7 +11,7 @@ import (
 func TestABrowserStopsTenInstancesByAFilter(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
-	b.w.places(10) // 10 does not match, but 010 does.
+	b.w.places(10) // The prefix 0 does not select order/10, but it selects order/010.
 	b.w.send("order/010", place)
 	b.open("machines/order?prefix=0")
 	b.do(chromedp.Click(chromedp.CSS(`a[href*="/bulk?"]`)))

@@ -42,7 +42,7 @@ func selectionOf(machine string, values url.Values) selection {
 // Selection returns the selection of a page, for its template.
 func (s selection) Selection() selection { return s }
 
-// query returns the query of a page with the selection and one more value. It leaves out filters that are not set.
+// query returns the query string of the selection with `key` set to `value`. It leaves out filters that are not set.
 func (s selection) query(key, value string) string {
 	values := url.Values{"state": {s.State}, "prefix": {s.Prefix}, "only": {s.Only}}
 	values.Set(key, value)
@@ -53,7 +53,7 @@ func (s selection) query(key, value string) string {
 	return "?" + values.Encode()
 }
 
-// listURL returns the address of the list of the selected instances, with another value for one filter.
+// listURL returns the address of the list of the selected instances, with the filter `key` set to `value`.
 func (c *console) listURL(s selection, key, value string) string {
 	return c.machineURL(s.Machine) + s.query(key, value)
 }
@@ -63,7 +63,8 @@ func (c *console) bulkURL(s selection) string {
 	return c.machineURL(s.Machine) + "/bulk" + s.query("", "")
 }
 
-// filter returns the filter for the store. For onlyStuck, it also selects instances that are not stuck.
+// filter returns the filter for the store. The store cannot filter by onlyStuck, so the filter then also selects active
+// instances that are not stuck.
 func (s selection) filter() dynamostore.Filter {
 	filter := dynamostore.Filter{Machine: s.Machine, State: s.State, Prefix: s.Prefix}
 	switch s.Only {
@@ -75,7 +76,7 @@ func (s selection) filter() dynamostore.Filter {
 	return filter
 }
 
-// selects reports whether the selection contains an instance of its machine now.
+// selects reports whether an instance of s.Machine matches the selection now.
 func (c *console) selects(s selection, record instances.Record) bool {
 	if !strings.HasPrefix(record.Instance.ID, s.Prefix) || s.State != "" && !isIn(record, s.State) {
 		return false
@@ -99,7 +100,7 @@ func isIn(record instances.Record, state string) bool {
 }
 
 // skips reports whether a bulk operation leaves the instance unchanged. If a user repeats an operation, it skips the
-// instances that are already done.
+// instances that it has already changed.
 func skips(op instances.Operation, record instances.Record) bool {
 	return !operations.Applies(op.Kind, record) || op.Kind == instances.Move && isIn(record, op.State)
 }
@@ -119,8 +120,8 @@ type matches struct {
 // Order returns the states in descending order of their counts.
 func (m *matches) Order() []string { return byCount(m.States) }
 
-// match reads the selected instances until it has found `limit` that the operation would change. For an operation that
-// needs an active instance, it reads only active ones.
+// match reads the selected instances until it has found `limit` instances that the operation would change. For an
+// operation that needs an active instance, it reads only active ones.
 func (c *console) match(ctx context.Context, s selection, op instances.Operation, limit int) (*matches, error) {
 	filter := s.filter()
 	if op.Kind != instances.Keep && op.Kind != instances.Unkeep {
@@ -165,7 +166,7 @@ type bulkData struct {
 	selection
 	choice
 	Kinds []operation
-	// Found is the result of the dry run, or nil. Samples are the first instances after the operation.
+	// Found is the result of the dry run, or nil. Samples are detailed dry runs on its first instances.
 	Found   *matches
 	Samples []sample
 	// Cost is the cost of reading the instances, or empty if it is unknown.

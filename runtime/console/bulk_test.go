@@ -26,7 +26,8 @@ func (w *world) places(count int) {
 
 var hiddenInPage = regexp.MustCompile(`type="hidden" name="([^"]+)" value="([^"]*)"`)
 
-// start submits the form of the dry run with the query. values replace values of the form.
+// start submits the form on the page of a dry run. `query` selects the page. `values` are pairs of a name and a value,
+// and replace fields of the form.
 func (w *world) start(query string, values ...string) (status int, location, page string) {
 	w.t.Helper()
 	form := url.Values{"do": {"start"}, "reason": {"asked by mail"}}
@@ -40,7 +41,7 @@ func (w *world) start(query string, values ...string) (status int, location, pag
 	return answer.Code, strings.TrimPrefix(answer.Header().Get("Location"), "/console/"), answer.Body.String()
 }
 
-// job starts the job of the dry run with the query, waits until it ends, and returns the text of its page.
+// job starts the job from the dry run that `query` selects, waits until the job ends, and returns the text of its page.
 func (w *world) job(query string) string {
 	w.t.Helper()
 	status, location, page := w.start(query)
@@ -112,7 +113,7 @@ func TestABulkOperationHasADryRunAndChangesEachMatch(t *testing.T) {
 			if other := w.record("1"); len(other.History) != len(before.History)+1 {
 				t.Errorf("%s: an instance that does not match has the history %+v", c.query, other.History)
 			}
-			if c.state == "active" { // It stays active until the services have ended.
+			if c.state == "active" { // The moved instances are active until their services have ended.
 				return
 			}
 			contains(t, textOf(w.page("machines/order/bulk?"+c.query, 0)), c.again, "Bulk operations since the console started", "· order · all instances", "· 3 of 3, ended")
@@ -138,7 +139,7 @@ func TestABulkOperationOnStuckInstancesLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.places(1)
-		time.Sleep(2 * time.Hour) // The timer of 01 is overdue.
+		time.Sleep(2 * time.Hour) // The timer of order/01 is overdue.
 		w.send("order/02", place)
 		contains(t, w.job("only=stuck&operation=stop"), "1 of 1 instance: 1 changed")
 		if a, b := w.record("01").Status, w.record("02").Status; a != statechart.Stopped || b != statechart.Active {

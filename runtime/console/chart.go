@@ -133,8 +133,8 @@ func within(path, state string) bool {
 // outer returns the path of the parent state, or "" at the top level.
 func outer(path string) string { return path[:max(0, strings.LastIndexByte(path, '.'))] }
 
-// candidates returns the transitions that the active state at the path, or a state around it, may take on the event.
-// The innermost state's come first. As in SCXML, a transition without a guard hides all later ones.
+// candidates returns the transitions that the active state at the path or its ancestors may take on the event. The
+// transitions of the innermost state come first. As in SCXML, a transition without a guard hides all later ones.
 func (c *chart) candidates(path, event string) []chartEdge {
 	var found []chartEdge
 	for {

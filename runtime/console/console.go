@@ -201,8 +201,9 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkHost refuses host names that Config does not allow. An attacker's web page can bind its own host name to a
-// loopback address. The browser then treats the console as the page's own origin, but still sends the page's host name.
+// checkHost refuses host names that Config does not allow, to prevent DNS rebinding: an attacker's web page can bind
+// its own host name to a loopback address. The browser then treats the console as the page's own origin, but still
+// sends the page's host name.
 func (c *console) checkHost(host string) error {
 	name := (&url.URL{Host: host}).Hostname()
 	if strings.EqualFold(name, "localhost") || net.ParseIP(name).IsLoopback() ||
@@ -212,9 +213,9 @@ func (c *console) checkHost(host string) error {
 	return fmt.Errorf("expected localhost, a loopback address or an allowed name as the host of the request, got %q: if you trust this name, add it to AllowHosts", name)
 }
 
-// checkOrigin refuses requests of other sites' scripts and elements, even those that only read: reading parked events hides
-// them from other readers for a moment. A link on another site is allowed. Other methods than GET and HEAD have
-// http.CrossOriginProtection.
+// checkOrigin refuses requests by scripts and elements of other sites, but allows links. It also refuses requests that
+// only read, because reading parked events hides them from other readers for a moment. http.CrossOriginProtection
+// checks the requests that write.
 func checkOrigin(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
@@ -280,7 +281,7 @@ func (c *console) countParked(ctx context.Context) parkedCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := time.Now(); c.parked.At.IsZero() || now.Sub(c.parked.At) >= max(c.Poll, parkedAge) {
-		// All pages share the count, so it continues when the request that started it ends.
+		// All pages share the count, so counting continues when the request that started it ends.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
 		count, err := c.DeadLetters.Count(ctx)

@@ -30,7 +30,8 @@ type eventData struct {
 	EventID  string
 	// Refusal says why the event was not sent, or is empty.
 	Refusal string
-	// Command is the command line that sends the event, and Trial is what the event would do. Both need a posted form.
+	// Command is the command line that sends the event, and Trial is what the event would do. Both are set only for a
+	// posted form.
 	Command string
 	Trial   *trial
 }

@@ -76,7 +76,7 @@ type row struct {
 	Left   []string
 	Next   []string
 	Marks  marks
-	// Date is set if it differs from the date of the row above, or if it is the newest row's and not today's.
+	// Date is set if it differs from the date of the row above. For the newest row, it is set if it is not today.
 	Date string
 }
 
@@ -101,7 +101,8 @@ type child struct {
 }
 
 // instancePage reads the page of the instance with the name machine/id. In the query, "at" is the number of a
-// transition. After a form was posted, "sent" is the ID of its message, or "changed" is its operation.
+// transition. After a form was posted, "sent" is the ID of the message that it sent, or "changed" is the operation that
+// it performed.
 func (c *console) instancePage(ctx context.Context, name string, query url.Values) (*page, error) {
 	data, _, err := c.readInstance(ctx, name)
 	if err != nil {

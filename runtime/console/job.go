@@ -44,7 +44,8 @@ type job struct {
 // jobData is the progress of a job.
 type jobData struct {
 	selection
-	// Number is the time when the job was started, in microseconds since 1970, like the stamp of settle bulk.
+	// Number identifies the job. It is the start time in microseconds since 1970, like the stamp of a run of settle
+	// bulk.
 	Number    int64
 	Operation operation
 	To        string
@@ -60,8 +61,8 @@ type jobData struct {
 	// Left is the approximate time that the remaining instances take.
 	Left time.Duration
 
-	// started is the time when the job was started. took is how long the finished instances have taken by the clock of
-	// the process, which sets the pace of the job.
+	// started is the time when the job was started. took is the time from then until its last finished instance. Both
+	// use the clock of the process instead of Config.Now, because that clock sets the pace of the job.
 	started time.Time
 	took    time.Duration
 }
@@ -80,7 +81,7 @@ func (d jobData) Say() string {
 	return fmt.Sprintf("The job has ended: %d changed, %d skipped, %d failed.", d.Changed, d.Skipped, d.Failed)
 }
 
-// timeFor returns the time that a job takes for that many instances at its rate.
+// timeFor returns the time that a job takes for `count` instances at jobRate.
 func timeFor(count int) time.Duration { return time.Duration(count) * time.Second / jobRate }
 
 // progress returns the current progress.

@@ -19,7 +19,8 @@ const (
 	streamsMax, watchedMax = 1000, 200
 	// writeMax limits the time that the client of a stream may take to accept a message.
 	writeMax = 30 * time.Second
-	// failedWaitMax limits the wait after a failed read, because that read may have lasted until its timeout.
+	// failedWaitMax limits the wait after a failed read. Without it, a read that lasted until its timeout would cause a
+	// long wait.
 	failedWaitMax = 30 * time.Second
 	// heartbeat is the longest time without a message on a stream.
 	heartbeat = 5 * time.Second
@@ -36,7 +37,8 @@ type streams struct {
 	open map[string]*stream // by address
 	// clients counts the streams of all pages.
 	clients int
-	// metered serializes the reads of metered pages, so that each read knows its own units.
+	// metered serializes the reads of all followed pages if Config.ReadUnits is set, so that each read counts only its
+	// own units.
 	metered sync.Mutex
 }
 
@@ -148,7 +150,8 @@ func isFollowed(path string, query url.Values) bool {
 	}
 }
 
-// since returns the parts that were not sent yet, and adds them to sent.
+// since returns a message with the parts that differ from those in `sent`, and adds these parts to `sent`. fresh is set
+// if the parts or the problem have changed.
 func (r *reading) since(sent map[string]string, now time.Time) (m message, fresh bool) {
 	if r == nil {
 		return message{}, false

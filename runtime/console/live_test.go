@@ -33,7 +33,7 @@ func (r *safeRecorder) text() string {
 	return r.Body.String()
 }
 
-// stream opens the stream of a page. close ends it.
+// stream opens the stream of a page. `end` closes it.
 func (w *world) stream(path string) (r *safeRecorder, end func()) {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	r = &safeRecorder{ResponseRecorder: httptest.NewRecorder()}

@@ -35,7 +35,8 @@ var operationKinds = []operation{
 	{instances.Unkeep, "Unkeep", "Permits the deletion of the instance after its retention.", "The instance is no longer kept."},
 }
 
-// wakeForm is the form value that wakes an instance after an operation. It is also the name of the notice about that.
+// wakeForm is the form value that wakes an instance after an operation. It also names the notice that the instance was
+// woken.
 const wakeForm = "wake"
 
 // reasonBytesMax limits the reason of an operation. The runtime would shorten longer ones.
@@ -159,7 +160,8 @@ func (c *console) operationURL(name string, kind instances.OperationKind) string
 	return c.instanceURL(name) + "/operate/" + string(kind)
 }
 
-// operationPage computes the operation on the stored instance, and writes nothing. A move finds its state in `values`.
+// operationPage shows a dry run of the operation on the stored instance, and writes nothing. For a move, `values`
+// contains the target state.
 func (c *console) operationPage(ctx context.Context, name, kind string, values url.Values) (*page, error) {
 	p, _, err := c.readOperation(ctx, name, kind, values)
 	return p, err

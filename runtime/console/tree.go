@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// node is a value of a JSON text, as a node of a tree.
+// node is one value in the tree of a JSON text.
 type node struct {
 	// Path identifies the node, so that a new tree can be compared with an earlier one: "/items/2/price".
 	Path, Key string
@@ -28,7 +28,8 @@ const (
 	treeTextMax = 2000
 )
 
-// treeOf returns the tree of a JSON text, with keys in their order, or nil for no text. An invalid text is one value.
+// treeOf returns the tree of a JSON text, with keys in their order. It returns nil for no text and for null. A text
+// that is invalid or nested too deeply becomes a single node.
 func treeOf(text json.RawMessage) *node {
 	if len(text) == 0 || string(text) == "null" {
 		return nil

@@ -42,7 +42,7 @@ func TestATrialDoesNotRunServices(t *testing.T) {
 	t.Parallel()
 	inWorld(t, nil, func(t *testing.T, w *world) {
 		w.send("order/1", place)
-		w.change("order/1", func(r *instances.Record) { // The machine has no way back to new.
+		w.change("order/1", func(r *instances.Record) { // No transition leads back to the state `new`.
 			var snapshot map[string]any
 			if err := json.Unmarshal(r.Snapshot, &snapshot); err != nil {
 				t.Fatal(err)

@@ -53,7 +53,7 @@ type call struct {
 }
 
 // order returns a machine with regions, a timer with a guard, a service, an eventless transition and a failed state.
-// Only an operator can move an instance to soon, which has a short timer, or to broken, whose entry fails.
+// Two states can only be entered by an operator's move: `soon` has a short timer, and the entry of `broken` fails.
 func order() durable.Machine {
 	type (
 		on    = statechart.Transition[note]
@@ -120,7 +120,7 @@ func newWorld(t *testing.T, change func(*console.Config)) *world {
 	return newWorldOf(t, order(), awslocal.NewClock(nil), change)
 }
 
-// newWorldOf is newWorld for another machine, on the clock.
+// newWorldOf is newWorld for another machine, with the given clock.
 func newWorldOf(t *testing.T, machine durable.Machine, clock *awslocal.Clock, change func(*console.Config)) *world {
 	t.Helper()
 	must := func(err error) {

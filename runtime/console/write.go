@@ -21,8 +21,8 @@ type Write struct {
 	// Queue receives the events that forms send. Store reserves their IDs, and stores operations.
 	Queue producer.Queue
 	Store WriteStore
-	// By identifies the operator, such as an ARN. The history of each instance that a user stops, terminates, moves,
-	// keeps or unkeeps contains it. Without it, the console has no such operations.
+	// By identifies the operator, such as an ARN. The console records it in the history of each instance that a user
+	// stops, terminates, moves, keeps or unkeeps. Without it, the console has no such operations.
 	By string
 	// Parked redrives and drops parked events. Without it, the console only shows them.
 	Parked Parked
@@ -52,7 +52,7 @@ type Parked interface {
 // formBytesMax limits a posted form. A form may encode each byte of an event as three.
 const formBytesMax = 4 * producer.EventBytesMax
 
-// Token returns the secret that each form contains. Only a page of this process can post a form.
+// Token returns the secret that each form contains, so that only a page of this process can post a form.
 func (c *console) Token() string { return c.token }
 
 // newToken returns a new secret for forms.

@@ -41,7 +41,8 @@ func (r *Reader) All(ctx context.Context) iter.Seq2[*Message, error] {
 	}
 }
 
-// cutGroups returns the groups in hand of which the queue may hold back a message that it offers.
+// cutGroups returns each group in hand whose last batch was full and that has fewer than ten messages in hand. The
+// queue may hold back more messages of it.
 func (r *Reader) cutGroups() []string {
 	inHand := map[string]int{}
 	for _, m := range r.inHand {

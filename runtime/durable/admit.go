@@ -36,7 +36,7 @@ func (t *turn) admit(ctx context.Context, d Delivery) (event statechart.Event, v
 	} else {
 		v, err = t.admitEvent(d, event, err)
 	}
-	if v == poisoned { // Another build may accept the event, and may have applied it.
+	if v == poisoned { // A build that accepts the event may have applied it already.
 		known, unknown := t.isDuplicate(ctx, d, eventHead(json.RawMessage(d.Body)).ID)
 		if known == skipped || known == undecided {
 			v, err = known, unknown

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// AliasTaken is the type of the event {"alias"}. A chart that declares it receives it if another instance has the alias
-// that the chart claimed.
+// AliasTaken is the type of an event with the key alias. A chart that declares it receives it after it claimed the
+// alias of another instance.
 const AliasTaken = "alias.taken"
 
 // aliasTaken is the body of aliasTakenEvent and of AliasTaken.
@@ -67,7 +67,7 @@ func (t *turn) applyAliasTaken(ctx context.Context, form aliasTaken) error {
 	t.draft.Record.Outbox = without(t.draft.Record.Outbox, func(e statechart.Effect) bool { // The store would refuse these claims too.
 		return e.Kind == statechart.ClaimAlias && e.Name == form.Alias
 	})
-	t.owe(releaseOf(form.Alias)) // Until this commit, another turn of the instance may still claim the alias.
+	t.owe(releaseOf(form.Alias)) // Another turn of this instance may claim the alias before this turn commits.
 	return t.applyOwn(AliasTaken, aliasTaken{Type: AliasTaken, Alias: form.Alias})
 }
 

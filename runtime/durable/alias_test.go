@@ -203,8 +203,8 @@ func TestAnAliasThatAChartReleasesIsFreeForAnother(t *testing.T) {
 	})
 }
 
-// The initial state of an instance claims an alias, and the instance ends at once. Either the chart declares the event
-// that starts the instance, or this event only passes a task token.
+// The initial state of an instance claims an alias, and the instance ends at once. The instance is started by an event
+// of the chart, or by an event that only passes a task token.
 func TestAnInstanceThatEndsAsItBeginsReleasesItsAliases(t *testing.T) {
 	t.Parallel()
 	for _, isTask := range []bool{false, true} {

@@ -84,7 +84,7 @@ func attempt(ctx context.Context, run func(context.Context) (any, error)) (any, 
 	}
 }
 
-// isLate reports whether the running attempt began too late to count if it runs out of time.
+// isLate reports whether the running attempt began late. If a late attempt runs out of time, it does not count.
 func (s *services) isLate(invocation statechart.Invocation) bool {
 	return s.running[invocation.Key].began.Sub(s.turn.began) > promptly
 }
@@ -136,9 +136,9 @@ func (s *services) isRunning(invocation statechart.Invocation) bool {
 	return ok
 }
 
-// settler returns an event from another queue that has not settled the instance yet. The event's services may be
-// running now, in another process. If several events qualify, it returns the last one in the list, which was the last
-// to begin services.
+// settler returns the event that is settling the instance. isOther reports whether the event is from another queue than
+// the delivery. The event's services may then be running in another process. If several events qualify, settler returns
+// the last one in the list, which was the last to begin services.
 func (t *turn) settler(d Delivery) (last instances.Attempt, isOther bool) {
 	r := &t.draft.Record
 	for _, a := range r.Attempts {

@@ -80,7 +80,7 @@ func TestAFullBatchShowsTheAgeOfItsBacklog(t *testing.T) {
 					t.Errorf("a backlog of %v is reported, want %v", reported, want)
 				}
 				if c.unlimited {
-					since = time.Time{} // Only a machine with a limit pays for the attribute.
+					since = time.Time{} // Without a limit, the attribute is not stored.
 				}
 				if got := w.load("order/1").BacklogSince; !got.Equal(since) {
 					t.Errorf("the record has a backlog since %v, want %v", got, since)

@@ -28,7 +28,7 @@ func (w *world) cachingProcess(t *testing.T) *process {
 
 func (p *process) take(d durable.Delivery) { p.loop.Handle(p.ctx, []durable.Delivery{d}) }
 
-// The order has finished, so the charge is ignored.
+// Another process has finished the order, so the event "charge" must not start a service.
 func TestNoServiceRunsOverAStaleCopy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 // limits them.
 //
 // Counting along one path is not enough: if each message leads to two more, 20 hops produce a million messages. So an
-// instance counts like a Lamport clock. For each message of the chain that makes the instance send, it adds one to its
-// count, or continues with the message's count if that is higher. Messages that it only collects add nothing.
+// instance counts like a Lamport clock. For each message of the chain that makes the instance send, the instance adds
+// one to its count, or takes the message's count if that is higher. All other messages add nothing.
 //
 // Source: Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System", 1978.
 
@@ -35,7 +35,7 @@ const (
 	viaMax = 8
 )
 
-// errCycle is wrapped by the error that parks a message because its chain is too long.
+// errCycle is wrapped by the reason for parking a message whose chain is too long.
 var errCycle = errors.New("endless cycle of messages")
 
 // chainFrom returns a new chain.
@@ -67,7 +67,7 @@ func (t *turn) chainOf(d Delivery) instances.Chain {
 	return chain
 }
 
-// keepChain records the chain of the current message, with its hops, because the message makes the instance send.
+// keepChain records the chain of the current message and its hops. The caller is about to send because of this message.
 func (t *turn) keepChain() {
 	if t.chain.Hops < hopsKeptMin {
 		return

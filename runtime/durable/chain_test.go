@@ -64,7 +64,7 @@ func phoenix() durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// pulse is a machine whose timer fires while its service runs, and sends the next message.
+// pulse is a machine whose timer fires while its service runs. The timer's action sends the next message.
 func (w *world) pulse() durable.Machine {
 	next := statechart.SendTo("add", func(basket, statechart.Event) (string, any) { return "pulse/1", item{} })
 	return durable.Host(statechart.Must(statechart.Definition[basket]{
@@ -203,8 +203,9 @@ func TestATimerThatFiresWhileAServiceRunsBeginsAChain(t *testing.T) {
 	})
 }
 
-// worker is a machine whose message starts the service `work`. When `work` ends, worker sends the next message. The
-// timer may start `first` and then `second`. When the last one ends, worker also sends the next message.
+// worker is a machine that calls the service `work` on "add". When `work` ends, worker sends itself the next "add". A
+// timer with the target `late` ends `work`, and then the services `first` and `second` run, one after the other. When
+// `second` ends, worker sends itself "add" too.
 func (w *world) worker(timer after) durable.Machine {
 	next := statechart.SendTo("add", func(basket, statechart.Event) (string, any) { return "worker/1", item{} })
 	calls := func(name, target string, actions ...statechart.Action[basket]) []invoke {
@@ -254,7 +255,7 @@ func TestAServiceThatATimerStartsBeginsAChain(t *testing.T) {
 	})
 }
 
-// One event leads to more results than HopsMax, which all reach one instance. The results cause no messages.
+// One event leads to more than HopsMax results, and all of them reach one instance. The results cause no messages.
 func TestAnInstanceThatOnlyCollectsIsNotParked(t *testing.T) {
 	t.Parallel()
 	inChains(t, func(t *testing.T, w *world) {
@@ -273,8 +274,8 @@ func TestAnInstanceThatOnlyCollectsIsNotParked(t *testing.T) {
 	})
 }
 
-// A service runs while the instance starts, and a timer fires: at the first delivery, or at a redelivery that first
-// settles the instance.
+// A service runs while the instance starts, and a timer fires meanwhile. In some runs the process dies first, and a
+// redelivery settles the instance.
 func TestAMessageKeepsItsChainWhenATimerFiresBeforeIt(t *testing.T) {
 	t.Parallel()
 	for deaths := range 3 {

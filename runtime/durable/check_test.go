@@ -92,7 +92,7 @@ func TestACheckCountsInstancesThatAMigrationLeavesWithoutTimers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.wake(moved) // The remedy starts the timer.
+		w.wake(moved) // Moving the instance to `timed` starts the timer.
 		w.post("desk/2", event("add", "b"))
 		w.run(t)
 		w.wantLog(t, "desk/1", "v1 a", "hour over")

@@ -16,7 +16,7 @@ type Config struct {
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
 	// Logger receives a line for each transition, each failure and each message that a chart logs (statechart.Log).
-	// Transitions have level DEBUG if Observer.Applied is set. Defaults to slog.Default.
+	// Transitions have level DEBUG if Observer.Applied or Observer.Committed is set. Defaults to slog.Default.
 	Logger *slog.Logger
 	// Observer receives the events of the loop for logs, metrics and traces. The default calls nothing.
 	Observer Observer
@@ -51,8 +51,8 @@ type Config struct {
 	// DeniedWaitMax is how long the loop retries an effect that AWS denies because a permission or a resource is missing
 	// (ErrDenied). It counts from the first denial. The instance receives no event meanwhile. Then the effect becomes a
 	// FailedEffect. Messages that start or stop a child, or report its end, are retried until AWS permits them. Defaults
-	// to one hour. Set it longer than the read lag of Step Functions: until the history shows how a task ended, the answer
-	// to the task counts as denied.
+	// to one hour. Set it longer than the read lag of Step Functions: an answer to a task counts as denied until the
+	// execution's history shows how the task ended.
 	DeniedWaitMax time.Duration
 	// Backoff is the wait before a delivery is retried: by default, 1 second, doubled up to 5 minutes. Attempts is unused.
 	Backoff statechart.RetryPolicy
@@ -84,9 +84,9 @@ type Config struct {
 	// AloneAfter is how often the process may die while it tries an event. Then the event runs alone: after the rest of
 	// its batch, or before the rest at every eighth receive. Defaults to 2.
 	AloneAfter int
-	// TimerEarlyMax is how early a timer may fire because two clocks differ. If a firing is even earlier, the loop skips
-	// it and schedules the timer again, so that the group stays unlocked. Defaults to 6 minutes: longer than the
-	// deduplication interval, in which SQS drops the next firing (SQS Developer Guide, "Exactly-once processing").
+	// TimerEarlyMax is how early a timer may fire because two clocks differ. The group then waits until the timer is due.
+	// If a firing is even earlier, the loop skips it and schedules the timer again, so that the group stays unlocked.
+	// Defaults to 6 minutes.
 	TimerEarlyMax time.Duration
 	// HeartbeatRetryMin and HeartbeatRetryMax bound the wait before a failed heartbeat is retried. The wait doubles. They
 	// default to 10 seconds and 15 minutes.

@@ -175,7 +175,7 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 			return none
 		}
 		w.post("order/1", telling("order/2", "a"))
-		time.Sleep(25 * time.Hour) // The loop leaves no outbox of an older event in the item.
+		time.Sleep(25 * time.Hour) // The loop leaves no outbox of an event this old in the item.
 		w.run(t)
 		w.wantLog(t, "order/1", "a", "in between")
 		w.wantLog(t, "order/2", "a", "in between")
@@ -183,8 +183,8 @@ func TestAConflictInClearingTheOutboxLosesNothing(t *testing.T) {
 	})
 }
 
-// failToStore lets the loop store the count of a try of the event "a", and then fail to store the result. Before each
-// write that takes the count back, it calls `interfere`. An error of `interfere` fails the write.
+// failToStore makes the loop store the count of a try of the event "a", and then fails the write of the result. Before
+// each write that takes the count back, it calls `interfere`. An error of `interfere` fails the write.
 func (w *world) failToStore(interfere func() error) {
 	w.post("order/1", event("add", "before"))
 	w.invoke()

@@ -240,8 +240,8 @@ func TestTheWatermarkNeverGoesBack(t *testing.T) {
 
 var _ durable.Queue = (*process)(nil)
 
-// AbandonedMax is 1, so one death of the process in the counted try would park the event of order/2. The group of
-// order/1 would kill the process in that try, so the event of order/2 runs alone.
+// AbandonedMax is 1: if the process dies once in the counted try of the event of order/2, the loop parks the event. The
+// service of order/1 kills the process, so the event of order/2 must run alone.
 func TestALastTryIsNotLostToANeighbourThatKillsTheProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -148,10 +148,10 @@ func (t *turn) performBatch(ctx context.Context, effects []statechart.Effect, me
 	return errs
 }
 
-// takeOver raises the revision before the turn repeats effects, in two cases. First: the queue may soon give up the
-// event to which the outbox was left, so the next event must perform the outbox. Second: for a task whose execution is
-// unknown, only the record shows whether another turn has given the answer. After the write, a turn that was frozen
-// before it gave the answer cannot mark the token as expired: see notifyExpired.
+// takeOver raises the revision before the turn repeats effects, in two cases. First: the outbox was left to an event
+// that the queue may soon give up. After the write, the next event performs the outbox. Second: the execution of a task
+// is unknown, so only the record shows whether another turn has answered the task. After the write, a turn that was
+// frozen before its answer cannot mark the token as expired: see notifyExpired.
 func (t *turn) takeOver(ctx context.Context) error {
 	isBlind := func(k instances.Token) bool { return k.Execution == "" }
 	isGivenUpSoon := t.stored.Record.IsLeft() && t.deliveries[0].ReceiveCount >= leftReceivesMax
@@ -197,7 +197,7 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 	if err != nil {
 		return fmt.Errorf("clearing the outbox of %s: %w", record.Instance, err)
 	}
-	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // These effects of a migration are not stored yet.
+	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // Effects of a migration follow the stored effects. They are not stored yet.
 	for _, s := range []*state{&t.stored, &t.draft} {
 		s.Record.Revision++
 		s.Record.Outbox, s.Record.Tokens, s.Record.Executions = left.Outbox, left.Tokens, left.Executions

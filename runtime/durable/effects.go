@@ -85,7 +85,7 @@ var effectKinds = map[statechart.EffectKind]effectKind{
 	parkDelivery:              {perform: (*turn).parkDelivery},
 	forwardDelivery:           {perform: (*turn).forwardDelivery},
 	endLaneMove:               {perform: (*turn).sendLaneChange},
-	// A chart's log message is written right after the commit, at most once. So it costs no second write.
+	// The loop logs a chart's message right after the commit, at most once. So the commit need not store the message.
 	statechart.LogMessage: {perform: func(*turn, context.Context, statechart.Effect) error { return nil }, unneeded: func(*turn, statechart.Effect) bool { return true }},
 }
 

@@ -126,7 +126,7 @@ func (f failure) wantFailed(t *testing.T, w *world, cause error, report instance
 		got.ID = strings.Join(id, ".")
 	}
 	if late := timeOf(got.Data).Sub(timeOf(want.Data)); late > 0 && late < 2*visibilityTimeout {
-		got.Data = want.Data // A redelivery applied the event later.
+		got.Data = want.Data // A redelivery applied the event, so the time is later.
 	}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(instances.FailedEffect{}, "At", "Chain")); diff != "" {
 		t.Errorf("the failed effect (-want +got):\n%s", diff)

@@ -97,11 +97,11 @@ type retryError struct {
 
 func (e *retryError) Error() string { return fmt.Sprintf("retrying in %v: %v", e.wait, e.err) }
 
-// suspectError ends a turn before it begins, because the turn must run in another slot: alone if a delivery may kill
-// the process, together with others if none may.
+// suspectError is returned by a turn that has done nothing yet and must run in another slot. It must run alone if a
+// delivery may kill the process, and together with others if none may.
 type suspectError struct{ suspicion int }
 
-// unsuspected is the suspicion of a turn that need not run alone.
+// unsuspected is the suspicion in a suspectError of a turn that need not run alone.
 const unsuspected = -1
 
 func (e *suspectError) Error() string { return "it must run in another slot" }

@@ -202,7 +202,7 @@ func TestWhatCannotBeReadIsToldOf(t *testing.T) {
 				w := newWorld(t)
 				w.hook = faults(map[string]fault{"Send order/9 #1": failBefore})
 				w.post("order/1", telling("order/9", "ball"))
-				time.Sleep(25 * time.Hour) // The loop leaves no outbox of an older event in the item.
+				time.Sleep(25 * time.Hour) // The loop leaves no outbox of an event this old in the item.
 				w.invoke()
 				h := w.tellingOfRetries()
 				var log bytes.Buffer
@@ -241,7 +241,7 @@ func TestAParentThatCannotBeReadIsToldOf(t *testing.T) {
 	}
 }
 
-// tellingOfRetries makes the loop log retries from now on.
+// tellingOfRetries sets an observer that logs the retries from now on.
 func (w *world) tellingOfRetries() *heard {
 	h := &heard{}
 	w.config.Observer.Retried = func(_ context.Context, r durable.Retried) { h.note("unreadable %v: %v", r.Unreadable, r.Reason) }

@@ -22,8 +22,8 @@ func DeduplicationID(to instances.ID, eventID string, event []byte) (string, err
 		return "", err
 	}
 	// A queue may compare IDs across groups, so the instance's name is part of the ID. The name has one slash and the
-	// digest none, so different names, digests or event IDs give different texts. The text is longer than the event ID,
-	// so the two are never equal.
+	// digest none, so different names, digests or event IDs give different texts. The text is longer than the event ID, so
+	// it never equals the event ID.
 	text := "$id/" + to.String() + "/" + digest[:readableDigestLen] + "/" + eventID
 	refused := func(r rune) bool { return r <= ' ' || r > '~' }
 	if len(text) <= deduplicationIDBytesMax && strings.IndexFunc(text, refused) < 0 {

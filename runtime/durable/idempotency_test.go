@@ -19,7 +19,6 @@ import (
 // SendMessage).
 var sqsDeduplicationID = regexp.MustCompile("^[!-~]{1,128}$")
 
-// cancel is an event.
 const cancel = `{"type":"CANCEL"}`
 
 // deduplicationID returns the deduplication ID of an event to an instance.

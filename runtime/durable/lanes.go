@@ -13,8 +13,8 @@ import (
 )
 
 // A lane is a FIFO queue with a consumer of its own. Each instance has one lane, whose consumer applies its events. A
-// consumer forwards a delivery whose instance has another lane. As for parking, the turn first stores this decision as
-// an effect. So a stale process cannot forward an event that another process has applied.
+// consumer forwards a delivery whose instance has another lane. Like parking, forwarding is a decision that the turn
+// first stores as an effect. So a stale process cannot forward an event that another process has applied.
 //
 // A move to another lane ends with a message that passes through the old lane, behind everything that was sent there
 // before. Until then, the new lane holds its messages. So the messages of a sender that keeps its route stay in order.
@@ -103,8 +103,8 @@ func (t *turn) forward(d Delivery) error {
 	return nil
 }
 
-// isLaneChange reports whether the delivery ends a move. Only the instance's own lane may apply such a message. After a
-// redrive, it may arrive elsewhere. In the new lane, it would wait for itself.
+// isLaneChange reports whether the delivery is the message that ends a move. Only the instance's own lane may apply
+// this message, but a redrive may bring it elsewhere. The new lane would hold it until the move ends, and so forever.
 func isLaneChange(d Delivery) bool { return eventHead(json.RawMessage(d.Body)).Type == laneEvent }
 
 // forwardDelivery forwards a delivery after the commit that stored this decision.
@@ -125,14 +125,14 @@ func (t *turn) forwardDelivery(ctx context.Context, effect statechart.Effect) er
 }
 
 // isForwarded reports whether another copy of a forwarded message was applied, parked or forwarded again. The messages
-// of a queue are forwarded in their order.
+// of a queue are forwarded in their order, so the sequence number of the last one shows this.
 func (t *turn) isForwarded(d Delivery) bool {
 	from := d.Forwarding.From
 	return from != (instances.Place{}) && instances.CompareSequence(from.SequenceNumber, t.draft.Record.Forwarded[from.Queue]) <= 0
 }
 
-// earlyWaitMax is the longest wait of a message for the end of a move. A message must not reach the maxReceiveCount,
-// 1000, while the old lane works off its messages. SQS keeps a message for at most 14 days.
+// earlyWaitMax is the longest wait between two receives of a message that waits for the end of a move. With it, a
+// message reaches 1000 receives, the maxReceiveCount, only after almost 14 days, and SQS keeps a message for 14 days.
 const earlyWaitMax = 20 * time.Minute
 
 // holdEarly returns the error that holds a delivery until the move to its lane ends. The wait doubles. So after the end of
@@ -219,7 +219,7 @@ func (t *turn) changeLane(ctx context.Context, form laneChange) error {
 	return nil
 }
 
-// againLaneChange passes this message, which should end a move but cannot be applied, and asks for another.
+// againLaneChange skips a message that should end a move but cannot be applied, and asks for another.
 func (t *turn) againLaneChange(d Delivery) {
 	if t.draft.Record.Moving != nil {
 		t.askLaneChange()

@@ -17,8 +17,9 @@ import (
 type lease struct {
 	// held are the deliveries that are neither acknowledged nor delayed. Only supervise uses it.
 	held []Delivery
-	// released takes deliveries out of the lease before their retry is delayed. It is unbuffered, and supervise does not
-	// receive from it during an extension. So an extension cannot follow the delay and replace the backoff.
+	// released takes deliveries out of the lease before the loop delays their retry. The channel is unbuffered, and
+	// supervise does not receive from it during an extension. So no extension can run after the delay and replace the
+	// backoff.
 	released chan []Delivery
 	// until is the end of the lease in Unix nanoseconds, or 0 before the lease begins.
 	until atomic.Int64

@@ -108,7 +108,7 @@ func TestADeadProcessFreesItsGroupsWithinTheLease(t *testing.T) {
 	}
 }
 
-// Each batch has two instances, so that all their deliveries share the calls.
+// Each batch has deliveries of two instances. Each call of Delay hides all of them.
 func TestOnlySlowBatchesTakeALease(t *testing.T) {
 	t.Parallel()
 	for takes, want := range map[time.Duration]int{0: 0, 900 * time.Millisecond: 0, 2 * time.Second: 1, 25 * time.Second: 3} {
@@ -233,7 +233,8 @@ func TestAFailedExtensionIsRetried(t *testing.T) {
 }
 
 // A process takes a lease, gets no answer and cannot extend it, so a second process receives the delivery. The first
-// loses the conditional write. It must not give up the service that the second runs, which has one attempt.
+// process loses the conditional write. The service now runs in the second process and has one attempt, so the first
+// process must not give it up.
 func TestAProcessWithoutALeaseLeavesTheServiceToItsSuccessor(t *testing.T) {
 	t.Parallel()
 	inJobWorld(t, func(t *testing.T, w *world) {

@@ -36,8 +36,8 @@ func (p *process) SwapLimit(ctx context.Context, limit, key, previous string, ne
 	return stored, err
 }
 
-// client is a machine that calls the service "call" under the limit, for the tenant in its first log entry, or else for
-// the tenant "". On "both", it also calls "left", in parallel.
+// client is a machine that calls the service "call" under the limit. The key of the limit is a tenant: the first log
+// entry, or "". On "both", it also calls "left", in parallel.
 func (w *world) client(limit statechart.Limit, attempts int) durable.Machine {
 	call := invoke{
 		Service: w.service("call"), Timeout: 40 * time.Second, Retry: statechart.RetryPolicy{Attempts: attempts}, Limit: limit,
@@ -110,8 +110,8 @@ func TestAThirdPartyIsCalledAtItsRate(t *testing.T) {
 	})
 }
 
-// crowd sends the event to the instances, and five consumers process them. It returns the times of the calls and the
-// duration of the longest invocation.
+// crowd sends an event to each instance, and five consumers process the events. It returns the times of the calls and
+// the duration of the longest invocation.
 func (w *world) crowd(instances int, took time.Duration) (calls []time.Time, longest time.Duration) {
 	w.latency = func(string) time.Duration { return 4 * time.Millisecond }
 	var mu sync.Mutex

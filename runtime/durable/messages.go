@@ -153,7 +153,8 @@ func eventHead(body json.RawMessage) (head struct{ Type, ID string }) {
 }
 
 // untilTimer returns the time left until the event's timer is due. It is zero or negative if the timer is due, and zero
-// if the instance has no such timer or the event is no timer event. The sender's clock may be ahead of this process.
+// if the instance has no such timer or the event is no timer event. It is positive if the sender's clock is ahead of
+// this process's clock.
 func (t *turn) untilTimer(event statechart.Event) (early time.Duration) {
 	if event.Type == statechart.TimerEvent {
 		if timer, ok := t.timer(event.Timer); ok {

@@ -33,7 +33,7 @@ func (t *turn) migrate(ctx context.Context) error {
 // the next delivery must not overtake them. The step comes before the delivery's own step, so the two share no limit, and
 // the deferred events do not answer the delivery's task.
 //
-// The caller must be about to apply the delivery. If another process acknowledges the delivery, it has committed first,
+// The caller must be about to apply the delivery. Then a process that acknowledges the delivery has committed first,
 // and the commit of this turn fails. But a duplicate, or a periodic message that takes no step, may be acknowledged
 // without a commit. Then nothing would wake the instance to perform the effects of the replay.
 //
@@ -65,7 +65,8 @@ func (t *turn) replay(ctx context.Context, d Delivery, event statechart.Event) (
 		err = t.commit(ctx)
 	}
 	if !replayed || errors.Is(err, ErrUnstorable) {
-		// The events wait for a step that releases them or makes room. The delivery's own step meets the error again.
+		// The deferred events wait for a step that releases them or makes room. The delivery's own step meets the error
+		// again.
 		t.draft, t.broken, err = before, nil, nil
 		return false, err
 	}

@@ -70,7 +70,8 @@ func TestANewQueueRepeatsNoSend(t *testing.T) {
 	})
 }
 
-// The dead-letter queue outlives the FIFO queue.
+// The event was parked from the old queue and redriven once. The dead-letter queue outlives the old queue, so an
+// operator can redrive the event again.
 func TestANewQueueRepeatsNoParkedEventOfAnotherQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +94,8 @@ func TestANewQueueRepeatsNoParkedEventOfAnotherQueue(t *testing.T) {
 	})
 }
 
-// A lost queue can neither settle the instance nor deliver the event to park.
+// The record names an event of a lost queue, as the event that settles the instance and as an event to park. No queue
+// will deliver this event again.
 func TestANewQueueWaitsForNoEventOfALostOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

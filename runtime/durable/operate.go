@@ -71,7 +71,8 @@ func (t *turn) operate(op instances.Operation, trace func(statechart.Microstep))
 	}
 	read := *record
 	if op.Kind == instances.Move {
-		// A turn may have used the next keys without a commit: its services may still run, or it may have died.
+		// A turn may have used the IDs of the next steps without a commit: its services may still run, or its process may
+		// have died.
 		if read.Snapshot, err = stepcount.SkipTurn(read.Snapshot); err != nil {
 			return nil, &statechart.UnreadableError{Err: err}
 		}

@@ -26,8 +26,8 @@ type race struct {
 	freezes bool
 }
 
-// racesEvery is the distance between the calls at which the test tries a combination. The first of these calls differs
-// between combinations.
+// racesEvery is the distance between the calls at which the test tries a combination. Other combinations begin at other
+// calls.
 const racesEvery = 7
 
 // For scripts that send the courier an event, the test leaves out the move into the state `shipping`. The operator

@@ -25,7 +25,7 @@ func TestAnEventThatExpiresAfterItsCommitLosesNoEffects(t *testing.T) {
 	})
 }
 
-// The queue gives up the event after this receive, so nothing repeats its effects.
+// The queue gives up the event after its fourth receive, so no redelivery repeats the effects.
 func TestAnEventThatWasReceivedOftenLosesNoEffects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestAQueueThatGivesUpAfterFewReceivesLosesNoEffects(t *testing.T) {
 	})
 }
 
-// An instance gets events from two queues in turn. Only the outbox of the first event may be left.
+// An instance gets events from two queues in turn. Only the outbox of the first event may stay in the item.
 func TestTwoQueuesInTurnRepeatNoEffects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

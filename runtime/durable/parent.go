@@ -76,8 +76,8 @@ func (t *turn) checkStop(d Delivery) (verdict, error) {
 	}
 }
 
-// checkAddressee rejects an event that a parent sent to its child if this instance is not that child. The child has
-// ended and expired, or never started.
+// checkAddressee rejects an event that a parent sent to its child if this instance is not that child. In that case, the
+// child has ended and expired, or never started.
 func (t *turn) checkAddressee(body string) error {
 	if !strings.Contains(body, parentKey) {
 		return nil

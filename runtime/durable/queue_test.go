@@ -95,7 +95,8 @@ func (q *queue) receive(size int) (batch []durable.Delivery) {
 	return batch
 }
 
-// hide returns an error if the message is visible, or another consumer has received it.
+// hide hides a message for the given time. It returns an error if the message is visible, or another consumer has
+// received it.
 func (q *queue) hide(d durable.Delivery, wait time.Duration) error {
 	for _, m := range q.messages {
 		if m.ReceiptHandle == d.ReceiptHandle && m.visibleAt.After(time.Now()) {

@@ -94,7 +94,8 @@ func Rearm(machines *Machines, record instances.Record, now time.Time, newQueue 
 
 // onNewQueue returns the record without the watermarks of earlier queues. The sequence numbers of a new queue start
 // over, even if the queue has the name of a lost one. The last sends move to the new queue, because a sender repeats a
-// pending send there. Pending decisions to park events are dropped with their queue.
+// pending send there. Pending decisions to park or forward events are dropped with their queue. The instance gets the
+// main lane.
 func onNewQueue(record instances.Record, queue string) instances.Record {
 	record.Watermark, record.Attempts = nil, nil
 	record.Lane, record.Moving, record.Forwarded = "", nil, nil

@@ -36,7 +36,7 @@ func (w *world) kiosk(build, version int) durable.Machine {
 	return durable.Host(statechart.Must(def), durable.MachineConfig{})
 }
 
-// deployKiosk lets the second build find a deferred event that the first has stored, and an event with a task behind it.
+// deployKiosk stores a deferred event with the first build, deploys the second build, and sends an event with a task.
 func deployKiosk(t *testing.T, version int, hook func(call string) fault) (calls []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func deployKiosk(t *testing.T, version int, hook func(call string) fault) (calls
 	return calls
 }
 
-// The service runs, and the turn may die, while the delivery of the next event waits in the queue.
+// While the next event waits in the queue, the service runs and the process may die.
 func TestADeferredEventThatANewBuildHandlesIsReplayedBeforeTheNextEvent(t *testing.T) {
 	t.Parallel()
 	deployKiosk(t, 1, nil)

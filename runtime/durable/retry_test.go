@@ -89,7 +89,7 @@ func TestTheTimeoutOfAnAttemptHoldsThoughTheServiceIgnoresIt(t *testing.T) {
 		}
 		w.run(t)
 		w.wantLog(t, "order/1", "charge: no answer within 10s")
-		time.Sleep(time.Minute) // The services end.
+		time.Sleep(time.Minute) // The services return only now.
 	})
 }
 
@@ -154,7 +154,7 @@ func TestAServiceThatRunsWhenTheTimeOfTheProcessIsUpHasUsedAnAttempt(t *testing.
 				w.run(t)
 				w.wantServed(t, "pack 1", "pack 2", "post 1")
 				w.wantLog(t, "order/1", "pack ok", "post ok")
-				time.Sleep(time.Hour) // The service ends.
+				time.Sleep(time.Hour) // The service returns only now.
 			})
 		})
 	}

@@ -162,9 +162,9 @@ func TestInvocationsAndIncarnationsHaveDifferentIdempotencyKeys(t *testing.T) {
 func TestAnInvocationAfterATimerHasAKeyOfItsOwnThoughTheProcessDies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// In the first run, the time limit ends the first service, and the process dies in the next one. If the
-		// redelivery called the first service again, that call would succeed in time. A step with the same number would
-		// then start another service.
+		// In the first run, a timer ends the first service, and the process dies in the next one. If the redelivery called
+		// the first service again, that call would succeed in time. A step with the same number would then start another
+		// service.
 		w := newWorld(t)
 		slow := 0
 		w.third["slow"] = func(ctx context.Context, call statechart.Call) (string, error) {
@@ -202,7 +202,8 @@ func TestAfterLimitsTheServiceOfAnUnsettledState(t *testing.T) {
 func TestTheEndOfAServiceWhoseStateWasLeftMeansNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The limit cancels the only attempt. The error of this attempt arrives while the next service runs.
+		// A timer ends the state, which cancels the only attempt. The error of this attempt arrives while the next service
+		// runs.
 		w := newWorld(t)
 		began := time.Now()
 		w.third["hurry"] = func(ctx context.Context, call statechart.Call) (string, error) {
@@ -226,7 +227,7 @@ func TestTheEndOfAServiceWhoseStateWasLeftMeansNothing(t *testing.T) {
 func TestAfterKeepsItsDeadlineOverRedeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		// The retry would follow after 4 minutes, but the limit ends the state 30 seconds after its entry.
+		// The retry would follow after 4 minutes, but a timer ends the state 30 seconds after its entry.
 		w := newWorld(t)
 		w.third["slow"] = failing(99, errors.New("busy"))
 		w.post("order/1", event("limit", ""))

@@ -72,7 +72,7 @@ func TestAChartWhoseServicesLeadToOneAnotherHearsOfTheLimitAndEachEventHasAllOfI
 		if want := "ask: " + refusal + "1000 services within one event"; len(log) != 2 || !strings.HasPrefix(log[0], want) || log[1] != log[0] {
 			t.Errorf("the chart logged %q, want twice %q", log, want)
 		}
-		// The loop commits before each service except the first. That commit stores the end of the previous service, or
+		// The loop commits before each service except the first. Each such commit stores the end of the previous service, or
 		// the new event. One last commit stores the end of the last service.
 		if n := w.counted("Commit "); n != 2000 {
 			t.Errorf("%d writes, want 2000", n)

@@ -16,8 +16,8 @@ import (
 // errOutOfTime is returned for services that still run at the deadline of the invocation.
 var errOutOfTime = errors.New("the invocation has run out of time")
 
-// A service that starts at most `promptly` after its invocation counts as having the whole invocation. If the
-// invocation runs out of time, this service loses an attempt. A service that starts later loses none.
+// A service that starts at most `promptly` after the loop was invoked counts as having the whole time of the
+// invocation. If that time runs out, the service loses an attempt. A service that starts later loses none.
 const promptly = time.Second
 
 // services runs the services of one turn.
@@ -270,7 +270,7 @@ func (s *services) wait(ctx context.Context) error {
 			return nil
 		}
 		if r.err != nil && s.isLate(r.invocation) && !s.hasTime(1) {
-			s.cutOff(r.invocation) // The service has turned the end of the invocation into an error of its own.
+			s.cutOff(r.invocation) // At the end of the invocation, the service has returned an error of its own.
 			return nil
 		}
 		return s.take(r)

@@ -18,8 +18,8 @@ type state struct {
 	Instance Instance // nil before the first event
 	// changes counts the changes that are worth a write. Some changes are not: see Record.Skipped.
 	changes int
-	// transitions holds the transitions since the last commit, events their events, and bodies the messages of the events:
-	// see Committed.
+	// transitions holds the transitions since the last commit. events and bodies hold their events and the messages of
+	// these events: see Committed.
 	transitions []instances.Transition
 	events      []statechart.Event
 	bodies      []string

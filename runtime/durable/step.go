@@ -143,7 +143,8 @@ func (t *turn) rollBack(d Delivery, before state) {
 	}
 }
 
-// errUnfold ends the fold before a delivery. The turn commits the earlier deliveries, and then receives this one again.
+// errUnfold ends the fold, the deliveries that share one commit, before a delivery. The turn commits the earlier
+// deliveries, and then receives this one again.
 var errUnfold = errors.New("a service waits until the events before it are stored")
 
 // mustUnfold reports whether a service is about to start behind earlier events of the fold that are not done. Those
@@ -229,7 +230,8 @@ func isAppliedIn(r instances.Record, d Delivery) bool {
 	return d.SequenceNumber != "" && instances.CompareSequence(d.SequenceNumber, r.Watermark[d.Queue]) <= 0
 }
 
-// advanced returns a copy of the watermarks, with the watermark of the place's queue at the place or beyond.
+// advanced returns the watermarks with the watermark of the place's queue raised to the place, if it is lower. It does
+// not change its argument.
 func advanced(watermarks map[string]string, place instances.Place) map[string]string {
 	if instances.CompareSequence(place.SequenceNumber, watermarks[place.Queue]) <= 0 {
 		return watermarks

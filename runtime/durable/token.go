@@ -82,8 +82,8 @@ func (t *turn) answer(effect statechart.Effect) {
 	t.answerAll(answerOf(effect), func(token *instances.Token) bool { return waits(*token) && token.Name == effect.Name })
 }
 
-// closeWaits ends all waits of an instance that has ended, and releases its aliases. It runs after each step, because
-// the next event of the turn may be the end of an execution, which then no longer counts.
+// closeWaits ends all waits of an instance that has ended, and releases its aliases. It runs after each step: the next
+// event of the turn may be the end of an execution, and that end no longer counts.
 func (t *turn) closeWaits() {
 	if t.draft.Instance.Status() == statechart.Active {
 		return

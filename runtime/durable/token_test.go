@@ -52,7 +52,7 @@ func (w *world) parcel() durable.Machine {
 
 const (
 	parcel1 = "parcel/1"
-	// delivered is the answer to a Delivery task that waits for the item "ball".
+	// delivered is the answer to the task Delivery once the event "finish" has brought the item "ball".
 	delivered = `[{"outcome":"delivered","state":["delivered"],"tags":[],"output":["ball"]}]`
 	handed    = `[{"outcome":"on_its_way","state":["on_its_way"],"tags":["moving","settled"]}]`
 )
@@ -360,7 +360,7 @@ func TestWithoutTokensAnEventThatBringsOneIsParked(t *testing.T) {
 	})
 }
 
-// The fake rejects longer causes, as Step Functions does.
+// The fake rejects a cause of more than 32,768 characters, as Step Functions does.
 func TestACauseIsCutToWhatStepFunctionsTakes(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -294,8 +294,8 @@ func (t *turn) commit(ctx context.Context) error {
 	return nil
 }
 
-// dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. It stores the rest if an
-// effect fails or the invocation runs out of time. It may leave a performed outbox to the next event: see leaves.
+// dispatch performs the effects of the stored outbox in order, then answers the waiting tasks. If an effect fails or
+// the invocation runs out of time, dispatch stores its progress. It may leave the outbox in the item: see leaves.
 // `repeats` is set if an earlier turn may have performed the effects already.
 func (t *turn) dispatch(ctx context.Context, repeats bool) error {
 	if !isPending(t.stored.Record) {

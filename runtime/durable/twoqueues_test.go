@@ -102,8 +102,8 @@ func TestTwoConsumersDoNotRepeatAService(t *testing.T) {
 	})
 }
 
-// AWS denies the parking of one queue's event. Behind it in the outbox, AWS denies a message of the other queue's event
-// for a day.
+// AWS denies the parking of one queue's event. For a day, it also denies a message of the other queue's event, which is
+// behind the parking in the outbox.
 func TestADeniedSendBehindADeniedParkingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,8 +184,8 @@ func TestAServiceThatRunsAfterOtherGroupsIsNotRepeatedForAnotherQueue(t *testing
 	})
 }
 
-// A service may be attempted once. Its process dies. After SettlerWaitMax, an event of another queue settles the
-// instance and runs the service. Meanwhile the first queue redelivers its event.
+// A service has one attempt, and its process dies. After SettlerWaitMax, an event of another queue settles the instance
+// and runs the service. Meanwhile the first queue redelivers its event.
 func TestAServiceThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, receives := range []int{1, 2} {
@@ -213,7 +213,7 @@ func TestAServiceThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 }
 
 // An event waits 20 minutes for the second attempt of its service, so another queue's event takes over the service.
-// While this attempt runs, the first queue redelivers its event.
+// While the second attempt runs, the first queue redelivers its event.
 func TestARetryThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, receives := range []int{1, 2} {
@@ -237,7 +237,8 @@ func TestARetryThatAnotherQueueTakesOverIsNotRepeated(t *testing.T) {
 	}
 }
 
-// The process of an event dies. Another queue's event takes over its service. The service fails and is called again.
+// The process dies while the service of an event runs. Another queue's event takes over the service. The service then
+// fails and is called again.
 func TestAnEventThatTakesAServiceOverDoesNotWaitForItsOwnRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -182,7 +182,7 @@ func TestATimerThatWasServedInProcessFiresThroughTheQueueOnceItsStateIsSettled(t
 	})
 }
 
-// Only the settled state of the migrated instance needs a write, and no other event arrives.
+// The migration requires no effect, but it settles the instance. This must be stored, although no other event arrives.
 func TestAnInstanceThatAMigrationSettlesIsStoredSettled(t *testing.T) {
 	t.Parallel()
 	atDesks(t, func(t *testing.T, w *world) {
@@ -198,7 +198,7 @@ func TestAnInstanceThatAMigrationSettlesIsStoredSettled(t *testing.T) {
 	})
 }
 
-// The old version may leave an outbox behind.
+// In one run, the old version leaves an outbox behind.
 func TestAChildThatAMigrationDropsIsStopped(t *testing.T) {
 	t.Parallel()
 	for _, first := range []fault{none, dieBefore} {

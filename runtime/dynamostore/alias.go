@@ -103,10 +103,12 @@ func (s *Store) Claim(ctx context.Context, alias string, id instances.ID, create
 	return s.failed(doing, durable.ErrAliasTaken)
 }
 
-// Release lets other instances claim the alias, if the alias belongs to the instance and the instance's item does not
-// list it. Find returns the instance until another one claims the alias, or until DynamoDB deletes the alias some time
-// after expireAt. If expireAt is zero, the alias never expires. If expireAt is set, the instance has ended and cannot
-// claim the alias again, so Release does not check the instance's item.
+// Release lets other instances claim the alias, if the alias belongs to the instance. Find returns the instance until
+// another one claims the alias, or until DynamoDB deletes the alias some time after expireAt.
+//
+// If expireAt is zero, the alias never expires. Release then does nothing if the instance's item lists the alias,
+// because the instance has claimed it again. If expireAt is set, the instance has ended and cannot claim the alias
+// again, so Release does not check the item.
 func (s *Store) Release(ctx context.Context, alias string, id instances.ID, createdAt, expireAt time.Time) error {
 	doing := fmt.Sprintf("releasing alias %s of %s", alias, id)
 	condition, set := aws.String("#of = :of AND #created_at = :created_at"), "SET #released = :released"

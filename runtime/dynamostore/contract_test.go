@@ -47,7 +47,7 @@ func testContract(t *testing.T, newStore func(*testing.T) durable.Store) {
 	}
 }
 
-// contract is a test of an empty store.
+// contract is the state of one test of testContract. The store is empty.
 type contract struct {
 	t     *testing.T
 	store durable.Store

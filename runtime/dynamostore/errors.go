@@ -27,8 +27,8 @@ func classify(err error) error {
 		return fmt.Errorf("%w: %w", ErrNoTable, err)
 	case errors.As(err, &api) && api.ErrorCode() == "ValidationException" &&
 		strings.Contains(api.ErrorMessage(), "exceeded the maximum allowed size"):
-		// By the estimate of itemBytes, the item was small enough. DynamoDB refuses it anyway, and does not report its
-		// size. So report one byte too many.
+		// The item was small enough by the estimate of itemBytes, but DynamoDB refuses it. DynamoDB does not report its
+		// size, so report one byte over the limit.
 		return &durable.TooLargeError{Bytes: ItemBytesMax + 1, BytesMax: ItemBytesMax}
 	case errors.As(err, &api) && api.ErrorCode() == "AccessDeniedException":
 		return fmt.Errorf("%w: %w", durable.ErrDenied, err)

@@ -142,8 +142,8 @@ func (f Filter) indexEntryOf(item map[string]types.AttributeValue) (entry indexE
 	return entry, f.mayBeInState(item), nil
 }
 
-// mayBeInState calls inState for the states in an entry of the index. It returns true for an entry that cannot be
-// decoded. The caller then reads the instance's item and reports the error.
+// mayBeInState reports whether an index entry shows the instance in the filter's state. It also returns true for an
+// entry that cannot be decoded, because the caller then reads the instance's item and reports the error.
 func (f Filter) mayBeInState(entry map[string]types.AttributeValue) bool {
 	if f.State == "" {
 		return true

@@ -54,7 +54,7 @@ const (
 	attrBacklogSince = "backlog_since"
 )
 
-// attributesUsual is the number of attributes that few items exceed.
+// attributesUsual is the initial capacity of an item. Few items have more attributes.
 const attributesUsual = 24
 
 // encodeItem returns the item of a record. decodeItem is its inverse.

@@ -38,8 +38,8 @@ func storable(number string) (spelling string, ok bool) {
 	return number, digits <= NumberDigitsMax && exponent >= NumberExponentMin && exponent <= NumberExponentMax
 }
 
-// significant returns the number of significant digits of a JSON number, and the power of ten of the first one. Leading
-// and trailing zeros do not count. Zero has no digits.
+// significant returns the number of significant digits of a JSON number, and the power of ten of the first of these
+// digits. Leading and trailing zeros do not count. Zero has no digits.
 func significant(number string) (digits, exponent int) {
 	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
 	if power != "" {

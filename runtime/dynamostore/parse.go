@@ -12,8 +12,8 @@ import (
 // errNotJSON is returned for text that is not a JSON value.
 var errNotJSON = errors.New("expected JSON, got other text")
 
-// parser converts JSON to attribute values in one pass. Every commit converts a snapshot and a history. encoding/json
-// would validate the text, decode it to a tree, and leave the conversion of the tree to this package.
+// parser converts JSON to attribute values in one pass, because every commit converts a snapshot and a history.
+// encoding/json would first validate the text and decode it to a tree, which this package would then convert.
 type parser struct {
 	rest []byte // the text after the last token
 }

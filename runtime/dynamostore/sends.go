@@ -59,7 +59,7 @@ func (s *Store) keepSend(ctx context.Context, receiver instances.ID, queue strin
 	return nil
 }
 
-// LastSend returns the last send of a sender that KeepSends stored, or false if it stored no send.
+// LastSend returns the last send that KeepSends stored for the sender, or false if KeepSends stored none.
 func (s *Store) LastSend(ctx context.Context, receiver instances.ID, queue, sender string) (instances.LastSend, bool, error) {
 	doing := fmt.Sprintf("reading the last send of %s to %s", sender, receiver)
 	output, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
@@ -79,8 +79,8 @@ func (s *Store) LastSend(ctx context.Context, receiver instances.ID, queue, send
 	return last, true, nil
 }
 
-// MoveSends copies the stored sends of KeepSends to a new queue, which replaces lost ones. The prefix selects receivers
-// by their names; an empty prefix selects all. Copying twice changes nothing.
+// MoveSends copies the sends that KeepSends stored for other queues to a new queue. Use it when the new queue replaces
+// lost ones. The prefix selects receivers by their names; an empty prefix selects all. Copying twice changes nothing.
 func (s *Store) MoveSends(ctx context.Context, prefix, queue string) error {
 	doing := "moving the last sends to " + queue
 	pages := dynamodb.NewScanPaginator(s.client, &dynamodb.ScanInput{

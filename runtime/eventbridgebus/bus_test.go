@@ -178,8 +178,8 @@ func TestAFailedRequestFailsAllEvents(t *testing.T) {
 	}
 }
 
-// TestARejectedRequestIsSentOneByOne: the response does not name the entry at fault, and the others must not be dropped
-// with it.
+// TestARejectedRequestIsSentOneByOne rejects each request that contains a certain entry. The response does not name
+// this entry, and the other entries must not be dropped.
 func TestARejectedRequestIsSentOneByOne(t *testing.T) {
 	t.Parallel()
 	client, published := local(t)

@@ -29,7 +29,7 @@ type sentView struct {
 type appliedView struct {
 	MessageID string `json:"message_id"`
 	Type      string `json:"type"`
-	// EventIgnored is set if the instance is known to have ignored the event, because no transition matched.
+	// EventIgnored is set if the gateway knows that no transition matched the event.
 	EventIgnored bool `json:"event_ignored"`
 	instanceview.Instance
 }
@@ -108,8 +108,8 @@ func (a *api) prepare(to instances.ID, body []byte, eventID string) (producer.Ev
 	return producer.Check(a.machines, to, body, eventID, a.config.EventBytesMax)
 }
 
-// admit refuses an event to an instance that is behind. Webhooks and callbacks do not call it: a third party may never
-// resend a refused request, and each callback was requested by the instance itself.
+// admit refuses an event if the instance's backlog is too old. Webhooks and callbacks do not call it: a third party may
+// never resend a refused request, and each callback was requested by the instance itself.
 func (a *api) admit(ctx context.Context, event producer.Event) error {
 	err := a.producer.Admit(ctx, event)
 	if err != nil && !errors.Is(err, producer.ErrBehind) {

@@ -188,8 +188,8 @@ func (s *table) Find(_ context.Context, alias string) (instances.ID, error) {
 	return redemption.Instance, s.down
 }
 
-// Redeem stores the first redemption of an alias without First, and returns it with First set. Later callers get the
-// stored redemption.
+// Redeem stores the first redemption of an alias, and returns it with First set. Later calls return the stored
+// redemption without First.
 func (s *table) Redeem(_ context.Context, alias string, id instances.ID, event json.RawMessage, by string) (dynamostore.Redemption, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

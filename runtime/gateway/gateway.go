@@ -21,8 +21,8 @@
 // "$id". If the ID was used for a different event, the request fails with 409 and nothing is queued. Events without an ID are
 // never deduplicated: two RESEND in a row are two events. A client that retries after a lost answer must send an ID.
 //
-// If the instance is further behind its events than durable.MachineConfig.BacklogAgeMax, both routes for events answer 429 with
-// Retry-After, and nothing is queued. Webhooks and callbacks are queued anyway.
+// If the backlog of the instance is older than durable.MachineConfig.BacklogAgeMax, both routes for events answer 429
+// with Retry-After, and nothing is queued. Webhooks and callbacks are queued anyway.
 //
 // Errors are problem details (RFC 9457) with an additional code. The handler does not authenticate users: put an API Gateway
 // authorizer, IAM or a proxy in front of it. Only the webhooks may be public, because the handler checks their signature or
@@ -205,8 +205,9 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // routes lists the routes for clients.
 const routes = "POST /instances/{machine}/{id}/events, POST /aliases/{alias}/events, GET /instances/{machine}/{id}, GET /aliases/{alias}, GET /machines, GET /openapi.json, GET /healthz or a path below /webhooks/"
 
-// unrouted returns the reason why a request has no route. The mux distinguishes an unknown path from a wrong method,
-// but answers in plain text. It also redirects unclean paths, which would drop the stage of an HTTP API.
+// unrouted returns the reason why a request has no route. It asks the mux whether the method or the path is wrong, but
+// does not send the mux's own response. That response is plain text, or redirects an unclean path without the stage of
+// an HTTP API.
 func (a *api) unrouted(w http.ResponseWriter, r *http.Request, verdict http.Handler) error {
 	probe := &recorder{header: http.Header{}}
 	verdict.ServeHTTP(probe, r)

@@ -66,7 +66,8 @@ func (a *api) buildOpenAPI() ([]byte, error) {
 	})
 }
 
-// version returns the versions of the hosted machines, because the document depends on them.
+// version returns the version of the document. It lists the hosted machines with their versions, because the document
+// depends on them.
 func (a *api) version() string {
 	var all []string
 	for _, id := range a.machines.IDs() {

@@ -11,8 +11,9 @@ import (
 )
 
 // AttemptTimeout limits each attempt of a call that the runtime makes to AWS. The runtime never long-polls a queue, so
-// its calls normally take less. The SDK's client has no timeout: a call on a dead connection would hold its batch
-// until the function's timeout. Three attempts, the SDK's default, fit into the timeout of every function.
+// its calls normally take less. The SDK's client has no timeout. Without this limit, a call on a dead connection would
+// hold its batch until the function's timeout. Three attempts, the SDK's default, fit into the timeout of every
+// function.
 const AttemptTimeout = 5 * time.Second
 
 // RuntimeAWS returns the SDK configuration for the runtime's clients: AWS with AttemptTimeout on each attempt. The

@@ -28,7 +28,7 @@ type throttling struct {
 }
 
 func (f *throttling) fault(call awslocal.Call) awslocal.Fault {
-	// ChangeMessageVisibilityBatch is never throttled. Without it, the delivery would reappear only after half a
+	// ChangeMessageVisibilityBatch is never throttled. If it failed, the delivery would reappear only after half a
 	// minute.
 	if call.Client == testClient || call.Operation == "ChangeMessageVisibilityBatch" || !f.on.Load() {
 		return awslocal.Fault{}
@@ -40,8 +40,8 @@ func (f *throttling) fault(call awslocal.Call) awslocal.Fault {
 	return awslocal.Fault{Throttled: f.calls[operation] == 1}
 }
 
-// TestNoSecretIsExposedByFailures plays failing and panicking services, panicking actions, guards and payloads, and
-// throttled AWS calls, all with canaries. The log may contain the value of a panic only if payloads are logged.
+// TestNoSecretIsExposedByFailures plays failures with canaries in their data. Services fail and panic, actions, guards
+// and payloads panic, and AWS throttles calls. The log may contain the value of a panic only if payloads are logged.
 func TestNoSecretIsExposedByFailures(t *testing.T) {
 	t.Parallel()
 	for _, payloads := range []string{"off", "on"} {
@@ -90,8 +90,8 @@ func playFailures(t *testing.T, payloads string) {
 	}
 }
 
-// checkPanics checks that the log has a stack for each panic of an action, guard, service or payload, and the panic's
-// value only if payloads are logged.
+// checkPanics checks that the log has a stack for each panic of an action, guard, service or payload. The log must also
+// have the value of the panic if payloads are logged, and only then.
 func (w *world) checkPanics(valuesShown bool) {
 	w.t.Helper()
 	for message, want := range map[string]struct {
@@ -146,7 +146,7 @@ func (w *world) playThrottled() {
 	}
 }
 
-// playCallback calls back at the address that the third party received.
+// playCallback calls back several times at an address with the previous callback key, and once at a wrong address.
 func (w *world) playCallback(payloadsShown bool) {
 	w.t.Helper()
 	w.send("enrich/1", `{"type":"ENRICH","subject":"canary-payload"}`)

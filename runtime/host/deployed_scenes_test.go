@@ -167,7 +167,7 @@ func (d *deployed) asked(instance string) (arn, jobID, path string, err error) {
 	return arn, snapshot.Context.JobID, strings.TrimPrefix(address, d.api.URL), nil
 }
 
-// found plays a third party whose first callback is accepted.
+// found plays a third party whose callback succeeds. The API rejects a forged address, and a repeat of the callback.
 func found(d *deployed, instance string) (outcome, error) {
 	arn, jobID, path, err := d.asked(instance)
 	if err != nil {

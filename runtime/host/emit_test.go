@@ -31,7 +31,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// shop is the context of the machine order.
+// shop is the context of the machine `order`.
 type shop struct{ Items int }
 
 // add is the payload of ADD.
@@ -40,7 +40,7 @@ type add struct {
 	Event string `json:"event"`
 }
 
-// orders hosts the machine order, which emits order.changed and an event of the type that ADD names.
+// orders hosts the machine `order`, which emits order.changed and an event of the type that ADD names.
 func orders(*host.Process) ([]durable.Machine, error) {
 	count := statechart.Assign("count", func(s *shop, a add) { s.Items += a.Items })
 	changed := statechart.Emit("order.changed", func(s shop, _ statechart.Event) any { return map[string]int{"items": s.Items} })
@@ -58,8 +58,8 @@ func orders(*host.Process) ([]durable.Machine, error) {
 	}), durable.MachineConfig{})}, nil
 }
 
-// emitting runs the deployed consumer with the machine order on a local AWS, restricted to the consumer's role. A rule
-// sends the events that the machine emits to the queue "published".
+// emitting runs the deployed consumer with the machine `order` on a local AWS, restricted to the consumer's role. A
+// rule sends the events that the machine emits to the queue "published".
 type emitting struct {
 	t       *testing.T
 	config  aws.Config

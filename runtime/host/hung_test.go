@@ -27,7 +27,7 @@ import (
 )
 
 // hungAWS is an AWS that accepts connections, reads requests and never responds. Its connections are in memory, so that
-// time is virtual.
+// tests run in virtual time.
 type hungAWS struct {
 	mu    sync.Mutex
 	dials int

@@ -23,9 +23,9 @@ const xray = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;S
 
 // TestOneTraceSpansAllFunctions sends an event by HTTP within the client's trace. It follows the trace through the
 // queue, the consumer, its service and its effects. Two more events join the trace by X-Ray's header: a task's wait
-// through tokentask, and the end of an execution. The timer of a second launch joins the trace too. A second consumer
-// with a pick-up timeout of one second makes that launch. The first consumer has a long timeout, so that the first
-// launch's timer does not fire earlier.
+// through tokentask, and the end of an execution. A second consumer then launches the job again, and the timer of this
+// launch joins the trace too. The second consumer has a pick-up timeout of one second. The first one has a long
+// timeout, so that the timer of the first launch does not fire before the second launch.
 func TestOneTraceSpansAllFunctions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]string{samples.JobPickUpTimeout: "14m", samples.JobLaunchesMax: "2"})

@@ -145,13 +145,13 @@ func recovered(building string, err *error) {
 	}
 }
 
-// handler builds the handler.
+// handler calls f.Handler. It converts a panic to an error.
 func (f Function) handler(p *Process, hosted *durable.Machines) (handler any, err error) {
 	defer recovered("handler", &err)
 	return f.Handler(p, hosted)
 }
 
-// machines builds the machines.
+// machines calls f.Machines, if it is set. It converts a panic to an error.
 func (f Function) machines(p *Process) (hosted *durable.Machines, err error) {
 	if f.Machines == nil {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// idBytesMax is the longest name of an instance: the longest MessageGroupId of SQS.
+// idBytesMax limits the name of an instance, because SQS limits a MessageGroupId to this length.
 const idBytesMax = 128
 
 // ErrID is returned by ParseID when the text does not name an instance.

@@ -47,7 +47,7 @@ type Record struct {
 	// Lane is the lane of the instance. The lane's consumer applies the instance's events. Empty means MainLane.
 	Lane   string
 	Moving *LaneMove // the move to another lane that is under way; nil without one
-	// Forwarded is like Watermark, for events that were forwarded from a queue to another lane. See durable.Forwarding.
+	// Forwarded is like Watermark, for forwarded events, by the queue that they came from. See durable.Forwarding.
 	Forwarded map[string]string
 	// RecentEvents identifies the last applied events, oldest first. See durable.Remembers.
 	// Invariant: len(RecentEvents) <= durable.Config.RecentEventsMax.
@@ -63,12 +63,12 @@ type Record struct {
 	// Skipped counts the deliveries that were skipped as duplicates or stale before the last write.
 	Skipped       int64
 	FailedEffects []FailedEffect // the effects that will never be performed, oldest first: see durable.Config.FailedEffectsMax
-	// DeniedSince is when AWS first denied the first effect of Outbox, or else the next answer to a task; zero if neither.
+	// DeniedSince is when AWS first denied the effect or task answer that the loop performs next; zero if it did not.
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.
 	Outbox []statechart.Effect
-	// OutboxRevision equals Revision if the loop performs Outbox before the last applied event leaves its queue. The next
-	// event of the queue then clears Outbox.
+	// OutboxRevision equals Revision if the last applied event stays in its queue until the loop has performed Outbox. The
+	// next event of the queue then clears Outbox.
 	OutboxRevision int64
 	// Tokens holds each task, in order of arrival, until the loop has answered it or the chart knows that it expired.
 	Tokens []Token
@@ -115,7 +115,7 @@ func (r Record) Owes() bool {
 	return len(r.Outbox) > 0 && !r.IsLeft() || slices.ContainsFunc(r.Tokens, func(token Token) bool { return token.Answer != nil })
 }
 
-// IsLeft reports whether the loop performs Outbox before the last applied event leaves its queue: see OutboxRevision.
+// IsLeft reports whether the last applied event stays in its queue until Outbox is performed: see OutboxRevision.
 func (r Record) IsLeft() bool { return r.OutboxRevision != 0 && r.OutboxRevision == r.Revision }
 
 // Version returns the version of the machine that stored the snapshot. It fails with a *statechart.UnreadableError.
@@ -202,7 +202,7 @@ type Report string
 
 // The values of Report.
 const (
-	// ReportUnsent means that the queue refused the report too. With each event of the instance, the loop tries again.
+	// ReportUnsent means that the report could not be sent either. With each event of the instance, the loop tries again.
 	ReportUnsent Report = "unsent"
 	// ReportSent means that the report is in the queue. If Report keeps this value, the report was parked.
 	ReportSent     Report = "sent"

@@ -31,7 +31,7 @@ func ParseSend(id string) (send LastSend, ok bool) {
 	return send, nameErr == nil && createdErr == nil && stepErr == nil && positionErr == nil
 }
 
-// Position returns the count of the send's step and the position in that step.
+// Position returns the number of the sender's step that made the send, and the send's position in that step.
 func (s LastSend) Position() (step, position uint64) {
 	before, after, _ := strings.Cut(s.ID, ".")
 	step, _ = strconv.ParseUint(before, 10, 64)

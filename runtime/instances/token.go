@@ -12,7 +12,7 @@ const ExecutionPrefix = "settle-"
 
 // Execution is a workflow execution that an instance waits for.
 type Execution struct {
-	// Name is the name that the execution is started under. It derives from the effect, so it identifies repeats.
+	// Name is the name of the execution. It derives from the effect, so a repeated start has the same name.
 	Name string `json:"name"`
 	// Workflow is the chart's name for the workflow.
 	Workflow string `json:"workflow"`
@@ -64,7 +64,7 @@ type Token struct {
 	// Answer is the answer to the task, nil while the task has to wait. The loop stores an answer before it sends the
 	// answer to Step Functions.
 	Answer *Answer `json:"answer,omitempty"`
-	// Expired says that the task no longer waits. The chart has yet to receive the message about this.
+	// Expired says that the task no longer waits, and that the chart has not received the message about this yet.
 	Expired bool `json:"expired,omitempty"`
 }
 

@@ -108,7 +108,7 @@ type Deferred struct {
 	ID string `json:"id,omitempty"`
 }
 
-// UnmarshalJSON reads a deferred event of a view, or of a snapshot, which has the event with its payload.
+// UnmarshalJSON reads a deferred event of a view or of a snapshot. A snapshot has the whole event, with its payload.
 func (d *Deferred) UnmarshalJSON(text []byte) error {
 	var read struct {
 		Type  string

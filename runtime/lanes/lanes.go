@@ -96,7 +96,7 @@ func parseRule(entry string, known []string) (rule, error) {
 	return r, nil
 }
 
-// Lane returns the lane of a new instance, to which senders send its events. An instance keeps the lane of its first
+// Lane returns the lane to which senders send the events of a new instance. An instance keeps the lane of its first
 // event, even if the rules change later.
 func (r Rules) Lane(id instances.ID) string {
 	i := slices.IndexFunc(r.rules, func(r rule) bool { return r.machine == id.Machine && strings.HasPrefix(id.ID, r.prefix) })

@@ -32,8 +32,8 @@ const (
 	// requestMax is how long a request may take, including its retries after conflicts.
 	requestMax = 3 * time.Second
 	// triesMax is how often a request is tried if other processes are faster. A second try follows at once, because the
-	// answer to the first one has the stored state. A random wait precedes each further pair. With n tries so far, the
-	// wait is at most 2ⁿ times conflictWait.
+	// answer to the first one has the stored state. Before each further pair of tries, the process waits for a random
+	// time: after n tries, at most 2ⁿ times conflictWait.
 	triesMax     = 8
 	conflictWait = 10 * time.Millisecond
 	// keysMax is how many keys a process may have before it forgets those that no call uses.
@@ -65,7 +65,7 @@ var (
 	errLost      = errors.New("the lease could not be renewed in time, and the call was cancelled")
 )
 
-// Limiter holds the part that one process has in all limits. It is safe for concurrent use.
+// Limiter holds one process's part of all limits. It is safe for concurrent use.
 type Limiter struct {
 	store Store
 	now   func() time.Time
@@ -92,7 +92,8 @@ type key struct {
 	// users counts the calls that wait or run. The mutex of the limiter guards it.
 	users int
 
-	// A send takes the lock, which guards the fields below, even during requests. A mutex cannot wait with a context.
+	// lock guards the fields below, also during requests. A send to the channel takes the lock. It is no mutex, because a
+	// wait for a mutex does not end with a context.
 	lock    chan struct{}
 	share   share
 	seen    State         // the last known state
@@ -324,7 +325,7 @@ func (p *Permit) Release() {
 	}
 	k.loseIfDue()
 	p.isReleased = true
-	defer k.limiter.unuse(k) // A key with a request must not be forgotten.
+	defer k.limiter.unuse(k) // This runs after the request, because a key with a request must not be forgotten.
 	delete(k.cancels, p)
 	took := time.Duration(0)
 	if !p.began.IsZero() {

@@ -10,7 +10,7 @@ const (
 	// renewAfter is the age at which a lease is renewed, and retryAfter the wait after a renewal that failed.
 	renewAfter = lease / 3
 	retryAfter = lease / 10
-	// loseBefore is how long before the end of a lease a process that could not renew it cancels its calls. It is longer
+	// A process that cannot renew its lease cancels its calls when only loseBefore of the lease is left. This is longer
 	// than requestMax, so that a request that hangs does not delay the cancellation beyond the lease.
 	loseBefore = lease / 6
 	// windowLeast is the shortest time for which starts are reserved.
@@ -24,7 +24,7 @@ type share struct {
 	// starts counts the calls that may still start until startUntil.
 	starts     int
 	startUntil time.Time
-	// places counts the calls that may run until placesUntil, and running those that do.
+	// places counts the calls that may run until placesUntil, and running counts the calls that do run.
 	places, running int
 	placesUntil     time.Time
 	isScarce        bool

@@ -88,9 +88,10 @@ func period(limit statechart.Limit) time.Duration {
 
 // step takes one request. Two promises hold for all requests of all owners, if their clocks agree:
 //
-//   - In any half-open interval as long as the period, at most limit.Rate calls start. Proof: look at the last granted
-//     lease with a start in the interval. Every other such lease was granted before. Its Until plus the period is
-//     later than this grant, so Starts still contained it. So the sum of all these leases is at most the rate.
+//   - In any half-open interval as long as the period, at most limit.Rate calls start. Proof: take the last granted
+//     lease with a start in the interval. Every other lease with a start in the interval was granted earlier, and its
+//     Until plus the period is later than the last grant. So Starts still contained all of them, and their sum is at
+//     most the rate.
 //   - At any time, the leases in Holders allow at most limit.Concurrency calls.
 func (s State) step(limit statechart.Limit, r request) (State, grant) {
 	next := State{ReturnAt: s.ReturnAt, CallTime: s.CallTime}
@@ -140,7 +141,7 @@ func (s State) step(limit statechart.Limit, r request) (State, grant) {
 func spareOf(limit, free int) int { return min(max(0, (free-limit/2)/4), spareMax) }
 
 // returnAt returns the time at which the next waiting call should ask again. The times of several calls are spread out.
-// They reserve nothing.
+// Such a time reserves nothing.
 func (s State) returnAt(limit statechart.Limit, r request, noStarts bool) time.Time {
 	at, every := r.now, time.Duration(0)
 	if limit.Rate > 0 {

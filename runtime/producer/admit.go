@@ -9,10 +9,10 @@ import (
 	"github.com/settle-run/settle/runtime/instances"
 )
 
-// ErrBehind is the kind of a *BehindError.
+// ErrBehind matches every *BehindError, with errors.Is.
 var ErrBehind = errors.New("the instance is behind")
 
-// BehindError is returned by Admit for an instance that is behind.
+// BehindError is returned by Admit if the instance's backlog is too old.
 type BehindError struct {
 	Instance instances.ID
 	// BacklogAge is how long the oldest event had waited at the last write. BacklogAgeMax is the limit of the machine.
@@ -27,12 +27,13 @@ func (e *BehindError) Error() string {
 		ErrBehind, e.Instance, e.BacklogAge, e.BacklogAgeMax, e.RetryAfter)
 }
 
-// Is makes a BehindError an ErrBehind.
+// Is reports whether the target is ErrBehind.
 func (e *BehindError) Is(target error) bool { return target == ErrBehind }
 
-// Admit returns a *BehindError if the instance is behind by more than durable.MachineConfig.BacklogAgeMax. It reads the
-// instance only if its machine has this limit. Call it before Reserve. Refusals end when BacklogAgeMax has passed since
-// the last write of the instance, because refused events cause no write that could end them.
+// Admit returns a *BehindError if the instance's backlog is older than durable.MachineConfig.BacklogAgeMax. It reads
+// the instance only if its machine has this limit. Call it before Reserve. Admit stops refusing events once
+// BacklogAgeMax has passed since the last write of the instance. Otherwise it might refuse events forever, because a
+// refused event causes no write.
 func (p *Producer) Admit(ctx context.Context, event Event) error {
 	machine, err := p.machines.Lookup(event.Message.To.Machine)
 	if err != nil {

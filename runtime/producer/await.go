@@ -68,7 +68,7 @@ type Poll struct {
 type Outcome struct {
 	Record instances.Record
 	View   instanceview.Instance
-	// Ignored reports whether the event is known to have been ignored.
+	// Ignored is set if Await knows that the event was ignored.
 	Ignored bool
 }
 
@@ -95,9 +95,9 @@ func CheckCondition(machines *durable.Machines, machine string, until Condition)
 	return fmt.Errorf("machine %s has %w %q: expected one of %s", machine, ErrCondition, until, strings.Join(expected, ", "))
 }
 
-// Await polls until the instance has applied the event of SendWatched and reaches the condition. Each poll is a
-// consistent read. Unless `each` is nil, Await calls it after every poll that does not end the wait. If `each` returns
-// an error, the wait ends.
+// Await polls until the instance has applied the event that SendWatched queued and has reached the condition. Each poll
+// is a consistent read. Unless `each` is nil, Await calls it after every poll that does not end the wait. If `each`
+// returns an error, the wait ends.
 //
 // Await fails with ErrParked or ErrUnreachable, with the error of the context, or with an error of the store. An event
 // that was parked before its instance existed leaves no trace in the store. Then Await waits until the context ends. If

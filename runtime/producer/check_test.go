@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// TestAnEventHasALargestSize checks the largest event that fits, and the error for one more byte. It does so for each
-// thing that Check or the queue adds.
+// TestAnEventHasALargestSize checks the largest event that fits, and the error for one more byte. Check may add an ID
+// to the event, and the queue may escape characters. The test covers both additions.
 func TestAnEventHasALargestSize(t *testing.T) {
 	t.Parallel()
 	machines, err := durable.NewMachines(durable.Host(statechart.Must(statechart.Definition[struct{}]{

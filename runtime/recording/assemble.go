@@ -41,9 +41,9 @@ func (a *Assembly) Add(commit Commit) error {
 func (a *Assembly) Instances() int { return len(a.order) }
 
 // Runs returns the runs of each instance, in the order in which the instances were added. The steps have no outcomes
-// yet. A commit continues a run if no step is missing between the two, and if the version of the chart is the same. The
-// step counts in the snapshots show missing steps. Otherwise the snapshot of the commit is the base of another run. A
-// base without steps is not a run.
+// yet. A commit continues a run if no step is missing between the two and the version of the chart is the same.
+// Otherwise its snapshot is the base of another run. The step counts in the snapshots show missing steps. A base
+// without steps is not a run.
 func (a *Assembly) Runs() (runs []Run, err error) {
 	for _, key := range a.order {
 		commits := slices.Clone(a.byInstance[key])
@@ -97,10 +97,10 @@ func runsOf(commits []Commit) (runs []Run, err error) {
 	return slices.DeleteFunc(runs, func(run Run) bool { return len(run.Steps) == 0 }), nil
 }
 
-// startOf reports whether the events of a commit begin with the start of the instance. An instance without a parent starts
-// with its first event, in the same commit. The history does not show this start, so startOf returns a step for it.
-// `before` is the count of steps before the events: the start counts as one. A later commit has the same count if the
-// chart ignored all earlier events.
+// startOf reports whether the events of a commit begin with the start of the instance. An instance without a parent
+// starts with its first event, in the same commit. The history does not show this start, so startOf returns a step for
+// it. `before` is the count of steps before the events. The start is one step, so the count is 1. A later commit has
+// the same count if the chart ignored all earlier events, so startOf also checks the revision.
 func startOf(before int64, commit Commit) (start []Event, ok bool) {
 	switch events := commit.Events; {
 	case len(events) == 0:

@@ -31,7 +31,7 @@ func Read(log io.Reader) iter.Seq2[Commit, error] {
 			line, err := lines.ReadBytes('\n')
 			if len(line) > 0 {
 				if open.Len() > 0 && bytes.Contains(line, []byte(lineMessage)) && bytes.HasSuffix(bytes.TrimSpace(line), []byte("}")) {
-					open.Reset() // A whole commit is not part of the object. Another program has written the earlier lines.
+					open.Reset() // The line is a whole commit, so it is not part of the open object. Another program has written that object.
 				}
 				switch {
 				case open.Len() > 0:
@@ -80,8 +80,8 @@ func unzipped(file io.Reader) (*bufio.Reader, error) {
 	return bufio.NewReader(text), nil
 }
 
-// isOpening reports whether the line begins a pretty-printed object: it ends with the brace. isClosing reports whether
-// the line ends such an object.
+// isOpening reports whether the line begins a pretty-printed object: its first brace is its last character. isClosing
+// reports whether the line ends such an object.
 func isOpening(line []byte) bool {
 	line = bytes.TrimSpace(line)
 	return bytes.IndexByte(line, '{') == len(line)-1 && len(line) > 0

@@ -25,8 +25,8 @@ const (
 
 // Event is a recorded step of an instance.
 type Event struct {
-	// Type is the name of the event in the history: the type of an event, "after 24h0m0s" for a timer, or settle.start and
-	// settle.stop.
+	// Type is the name of the event in the history: the type of an event, "after 24h0m0s" for a timer, or the name of
+	// another step, such as settle.start.
 	Type string    `json:"type"`
 	ID   string    `json:"id,omitempty"` // the producer's ID
 	At   time.Time `json:"at"`
@@ -71,7 +71,7 @@ type Outcome struct {
 
 // Timer is a timer that begins: of a state, or of a delayed event.
 type Timer struct {
-	Name  string          `json:"name"` // the path of its state, and its ID there or the type of the delayed event
+	Name  string          `json:"name"` // the path of its state and the ID of the timer there, or the type of the delayed event
 	At    time.Time       `json:"at"`
 	Event json.RawMessage `json:"event,omitempty"`
 }

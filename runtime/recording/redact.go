@@ -15,14 +15,16 @@ import (
 	"github.com/settle-run/settle/runtime/internal/plainjson"
 )
 
-// redactor replaces the values of keys that a rule names. Equal values get equal replacements of the same JSON type and form.
+// redactor replaces the values of keys that a rule names. Equal values get equal replacements. A replacement has the
+// JSON type and the form of the value.
 type redactor struct {
 	key []byte
 	// rules holds the ends of key paths: "card.number" is {"card", "number"}.
 	rules [][]string
 }
 
-// body returns the message of an event without the keys that start with $. The key $task holds the token of a task.
+// body returns the message of an event without the keys that start with $. One of these keys, $task, holds a task
+// token.
 func (r redactor) body(text string) (json.RawMessage, error) {
 	return r.rewrite(json.RawMessage(text), nil)
 }
@@ -149,8 +151,8 @@ func (r redactor) number(value json.Number) json.Number {
 }
 
 // int8Digits and int64Digits are the numbers of digits of the largest int8, 127, and the largest int64. A number with
-// as many digits fits into an int64 if it begins with 1, and into an int8 if it begins with 10 or 11. The types between
-// them can hold any number that begins with 1.
+// as many digits as the largest value of a signed type fits into the type if it begins with 1. For int8, it must begin
+// with 10 or 11.
 const (
 	int8Digits  = 3
 	int64Digits = 19

@@ -89,7 +89,8 @@ type Row struct {
 	// Event is the step with the difference, and State lists the active atomic states before it.
 	Event string `json:"event"`
 	State string `json:"state"`
-	// What names the difference: start, event, state, status, output, services or effects, and a path in its data.
+	// What names the difference: start, event, state, status, output, services, effects, timers or ended timers. A path in
+	// the data may follow.
 	What     string `json:"what"`
 	Expected string `json:"expected"`
 	Got      string `json:"got"`
@@ -113,8 +114,8 @@ func NewReplay(machines *durable.Machines, accepted []Row) *Replay {
 	return r
 }
 
-// Add runs a recorded run, and compares the outcome of each step. If the states differ, it skips the later steps, unless the
-// difference is accepted.
+// Add runs a recorded run, and compares the outcome of each step. If the states differ, it skips the later steps,
+// unless the difference is accepted and only renames states.
 func (r *Replay) Add(run Run) error {
 	id, err := instances.ParseID(run.Instance)
 	if err != nil {
@@ -244,8 +245,8 @@ func (n renames) learn(recorded, got []string, states []statechart.StateInfo) bo
 	return true
 }
 
-// ended renames the event that reports the end of a service or child with a default ID: the path of its state, and a number
-// for all but the first.
+// ended renames the event that reports the end of a service or child with a default ID. A default ID is the path of the
+// state. All but the first in a state also have a number: "C.busy:1".
 func (n renames) ended(event string) string {
 	prefix, id, ok := endOf(event)
 	if !ok {
@@ -270,7 +271,7 @@ func (r *Replay) text(err error, run Run) string {
 	return strings.ReplaceAll(err.Error(), run.Instance, "the instance")
 }
 
-// compareOutcomes returns the differences between two outcomes. It does not compare their states.
+// compareOutcomes returns the differences between two outcomes with the same states, or nothing if the states differ.
 func compareOutcomes(was, is Outcome) (rows []Row) {
 	if !slices.Equal(was.State, is.State) {
 		return nil // The other differences follow from this one.
@@ -345,7 +346,7 @@ func (row Row) difference() difference {
 	return d
 }
 
-// data matches what differs between two errors for the same reason: quoted texts and numbers.
+// data matches quoted texts and numbers. Only these differ between two errors for the same reason.
 var data = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\d+`)
 
 // withoutData returns an error text without its quoted texts and numbers, so that equal errors have equal texts.

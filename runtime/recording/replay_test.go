@@ -20,7 +20,7 @@ func indented(t *testing.T, line string) string {
 	return pretty.String()
 }
 
-// replayed returns the rows of a replay of the runs on the machine with a change.
+// replayed replays the runs on the machine with a change.
 func replayed(t *testing.T, change string, found []recording.Run, accepted ...recording.Row) *recording.Replay {
 	t.Helper()
 	replay := recording.NewReplay(orders(t, change), accepted)
@@ -88,7 +88,7 @@ func TestAReplayShowsEachKindOfDifference(t *testing.T) {
 	}
 }
 
-// The new build no longer defers SHIP. Its loop ignores the event of the base, and then takes PAY.
+// The new build no longer defers SHIP. Its loop ignores the deferred SHIP of the base, and then applies PAY.
 func TestDeferredEventsAreReplayedAsInTheLoop(t *testing.T) {
 	t.Parallel()
 	c := newConsumer(t, recording.Config{})

@@ -56,9 +56,9 @@ func NewForwarder(delays *DelayQueue, timers *Timers, sender durable.Sender) *Fo
 	return &Forwarder{delays: delays, timers: timers, sender: sender}
 }
 
-// A message returns to EventBridge Scheduler if it is early by more than scheduleAgainFrom. This is far above Lead.
-// Otherwise a message that Scheduler has just delivered might return while its schedule still exists. CreateSchedule
-// would then count the message as scheduled, and the message would be lost.
+// A message returns to EventBridge Scheduler if it is early by more than scheduleAgainFrom, which is far above Lead.
+// With a lower value, a message that Scheduler has just delivered might return while its schedule still exists. Then
+// `create` would count the message as scheduled, and the message would be lost.
 const scheduleAgainFrom = 2 * HopMax
 
 // schedulerTimeout limits the time that a hop waits for EventBridge Scheduler. A batch of ten must hop within an

@@ -31,12 +31,12 @@ var _ durable.Tokens = (*Callback)(nil)
 // New returns a Callback that calls through the client.
 func New(client Client) *Callback { return &Callback{client: client} }
 
-// Answer ends the task's wait. If the task is no longer waiting, Answer reads the execution's history to decide whether
-// this answer ended it. An earlier call may have succeeded, or the network may have delivered a call twice. Without
-// token.Execution, there is no history, and `repeat` decides: it is set if an earlier call may have succeeded. Answer
-// returns durable.ErrExpired if something else ended the task, or wraps durable.ErrRefused or durable.ErrDenied.
-// ErrDenied also means that the history does not show how the task ended. After any other error, the task may or may
-// not be answered.
+// Answer ends the task's wait. An earlier call may have succeeded, or the network may have delivered a call twice. So
+// if the task is no longer waiting, Answer reads the execution's history to decide whether this answer ended it.
+// Without token.Execution, there is no history. Answer then succeeds if an earlier call may have succeeded. `repeat`
+// reports such a call before this one. Answer returns durable.ErrExpired if something else ended the task, or wraps
+// durable.ErrRefused or durable.ErrDenied. ErrDenied also means that the history does not show how the task ended.
+// After any other error, the task may or may not be answered.
 func (c *Callback) Answer(ctx context.Context, token instances.Token, answer instances.Answer, repeat bool) error {
 	isFinal := func(err error) bool { return isOver(err) || isPermanent(err) }
 	unsure, err := attempt(ctx, isFinal, func(once func(*sfn.Options)) error { return c.send(ctx, token, answer, once) })

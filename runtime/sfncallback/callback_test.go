@@ -242,7 +242,7 @@ func TestAHeartbeatFailsWhenTheTaskNoLongerWaits(t *testing.T) {
 	})
 }
 
-// The event of a producer names a running execution, but its token was not issued by Step Functions. The history never
+// A producer's event names a running execution, but has a token that Step Functions never issued. The history never
 // shows the token, so the history must not decide.
 func TestAnAnswerToAnInvalidTokenExpiresAtOnce(t *testing.T) {
 	t.Parallel()

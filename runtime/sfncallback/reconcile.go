@@ -32,7 +32,7 @@ func (undecidedError) Error() string {
 func (undecidedError) Is(target error) bool { return target == durable.ErrDenied }
 
 // reconcile reads the execution's history to find out how the task ended. It returns nil if this answer ended the task,
-// or if no history can show the end.
+// or if the history cannot decide.
 func (c *Callback) reconcile(ctx context.Context, token instances.Token, answer instances.Answer) error {
 	if token.Execution == "" {
 		return nil

@@ -34,8 +34,8 @@ var aims = []aim{
 	// The queue gives up on the message that should start a child. When an operator sends the message again, the parent
 	// no longer waits for the child.
 	{kinds: map[string]fault{"dynamodb.GetItem": failBefore, "dynamodb.PutItem": failBefore}, about: `{"S":"` + kidMachine + "/", family: true, givesUp: true},
-	// A process sends a message again after SQS has forgotten the first one. In the first aim, the message was parked
-	// but is still in the outbox. In the second, an effect was performed but not cleared.
+	// In the next two aims, a process sends a message again after SQS has forgotten its deduplication ID. In the first,
+	// the message was parked but is still in the outbox. In the second, an effect was performed but not cleared.
 	{kinds: map[string]fault{"dynamodb.PutItem": outage, "dynamodb.UpdateItem": outage}, outage: deduplicationPeriod, afterParking: true, parking: true},
 	{kinds: map[string]fault{"dynamodb.UpdateItem": outage}, outage: deduplicationPeriod},
 	// The task no longer waits when its answer arrives. A process repeats the event that reports this to the chart.

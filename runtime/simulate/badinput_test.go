@@ -21,8 +21,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The tables in these files show the results of bad input, by kind, with the real adapters (docs/bad-input.md). Each
-// row spells out the text that operators see, so that reviewers see each change to it.
+// The tables in badinput_*_test.go show the result of each kind of bad input, with the real adapters
+// (docs/bad-input.md). Each row spells out the text that operators see, so that reviewers see each change to it.
 
 // probe is the context of a chart that takes notes, and fails on request.
 type probe struct {

@@ -77,7 +77,8 @@ func (s *simulation) check() {
 	s.checkInnocents()
 }
 
-// checkRest checks that an instance is at rest: the queues are empty, and nothing is scheduled.
+// checkRest checks that an instance needs no further message: the queues are empty by now, and nothing is scheduled. In
+// runs with operators, it also checks that the item expires if, and only if, the instance is forgotten and not kept.
 func (s *simulation) checkRest(record instances.Record) {
 	if record.Revision == 0 || s.plan.denies {
 		return
@@ -225,8 +226,8 @@ func (w *wait) check(end *sfn.DescribeExecutionOutput) error {
 	}
 }
 
-// Tasks with a longer timeout than heartbeatLong may have a heartbeat timeout of a quarter of that timeout, which is
-// several days. No outage lasts that long.
+// heartbeatLong is the timeout above which a task must not miss its heartbeats. The task's heartbeat timeout, if any,
+// is then a quarter of its timeout: several days. No outage lasts that long.
 const heartbeatLong = 29 * 24 * time.Hour
 
 // checkExecutions checks that no workflow still waits, and that none timed out without a reason.

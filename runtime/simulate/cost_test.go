@@ -113,17 +113,16 @@ func TestACallMakesTheAWSCallsInTheDocument(t *testing.T) {
 	wantInDocument(t, tables)
 }
 
-// document guards docs/cost.md, which tests write concurrently.
+// document guards the pages that tests check and write concurrently.
 var document sync.Mutex
 
-// wantInDocument checks that docs/cost.md contains the tables, each under its name. With writeCost, it writes them
-// instead.
+// wantInDocument calls wantInPage for docs/cost.md.
 func wantInDocument(t *testing.T, tables map[string]string) {
 	t.Helper()
 	wantInPage(t, "../../docs/cost.md", tables)
 }
 
-// wantInPage checks that a page contains the tables, each under its name, or writes them.
+// wantInPage checks that a page contains the tables, each under its name. With writeCost, it writes them instead.
 func wantInPage(t *testing.T, path string, tables map[string]string) {
 	t.Helper()
 	document.Lock()
@@ -169,8 +168,8 @@ type line struct {
 	perCall float64 // units per call; 0 for a line that does not depend on calls
 	month   float64 // units per month
 	price   float64 // the price of one unit
-	unit    string  // the quantity that the price list names
-	of      float64 // the number of units in this quantity
+	unit    string  // the quantity in the price list, such as "million requests"
+	of      float64 // the number of units in this quantity, such as 1e6
 }
 
 func (l line) dollars() float64 { return l.month * l.price }
@@ -220,8 +219,9 @@ func billTable(c callCost) string {
 	return b.String()
 }
 
-// comparisonTable compares the costs of several ways to wait, by the same rules. A run of a function takes half of the
-// estimate's two seconds. Each state of a workflow costs a transition, and so does the workflow's start.
+// comparisonTable compares the costs of several ways to wait, by the same rules. Each function run of a polling
+// workflow takes a second, half of the estimate's two seconds. Each state of a workflow costs a transition, and so does
+// the workflow's start.
 func comparisonTable(c callCost) string {
 	const x86, transition = prices.GigabyteSecondX86 * gigabytes, prices.MillionTransitions / 1e6
 	var b strings.Builder

@@ -11,8 +11,8 @@ import (
 	"github.com/settle-run/settle/infra/prices"
 )
 
-// The gateway logs these bytes for a request that it refuses. A test of runtime/host measures the first two, and
-// compares them with the table in docs/floods.md. Lambda's own lines have lambdaLinesBytes.
+// The gateway logs these bytes for a request that it refuses. A test of runtime/host measures both sizes, and compares
+// them with the table in docs/floods.md. Lambda adds lines of lambdaLinesBytes.
 const (
 	refusedLineBytes    = 145 // the line "request refused"
 	refusedMetricsBytes = 190 // the metrics of the invocation

@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// costRun is a run whose cost the document shows. Its final state must match the sent events exactly.
+// costRun is a run whose cost docs/cost.md shows. Its final state must match the sent events exactly.
 type costRun struct {
 	name string
 	// historyMax is how many transitions instances keep; 0 means the default.
@@ -24,7 +24,8 @@ type costRun struct {
 	play func(w *world, n int)
 }
 
-// scaled returns the number of events to play: a multiple of the events in one call, and of the rounds of playMany.
+// scaled returns the number of events to play. It is a multiple of ten, the most events in one call. For playMany, it
+// is also a multiple of its rounds.
 func (r costRun) scaled() int {
 	unit := 10
 	if r.events%(rounds*unit) == 0 {

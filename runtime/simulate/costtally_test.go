@@ -119,8 +119,8 @@ func (w *world) sendEvents(events ...sentEvent) {
 	}
 }
 
-// wantApplied checks that an instance has applied the events once and in order, and has nothing left to do. Its
-// revision counts its writes: commits, and updates that clear the outbox.
+// wantApplied checks that an instance has applied the events once and in order, and has nothing left to do. `revision`
+// is the expected number of its writes: commits, and updates that clear the outbox.
 func (w *world) wantApplied(instance string, events []sentEvent, revision int64) {
 	w.t.Helper()
 	var want tally

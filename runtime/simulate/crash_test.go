@@ -186,8 +186,8 @@ func checkDemo(t *testing.T, outcomes map[string]outcome) {
 	}
 }
 
-// checkServices checks that no fault made a service run with a second idempotency key (four runners, two mails, one
-// account). It also checks that nothing was parked.
+// checkServices checks that a fault added no idempotency keys to the calls of services: four keys for runners, two for
+// mails, one for the account. It also checks that nothing was parked.
 func checkServices(w *world, fault string) {
 	w.t.Helper()
 	for service, want := range map[string]int{"launch": 4, "mail": 2, "provision": 1} {
@@ -200,7 +200,8 @@ func checkServices(w *world, fault string) {
 	}
 }
 
-// owing returns the number of effects that a record owes. An outbox that the last event performs does not count.
+// owing returns the number of effects that are still to be performed. An outbox that the loop has left in the record
+// does not count: see instances.Record.IsLeft.
 func owing(record instances.Record) int {
 	if !record.Owes() {
 		return 0

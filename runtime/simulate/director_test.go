@@ -22,7 +22,7 @@ import (
 )
 
 // director lets the calls of a simulation reach AWS one at a time. Its seed decides the order and the faults: whenever
-// all goroutines of the bubble wait, it picks one pending call and its fault. So the same seed repeats a run.
+// all goroutines of the bubble wait, the director picks one pending call and its fault. So the same seed repeats a run.
 type director struct {
 	cloud *awslocal.Cloud
 	// onCall is called for each call that took effect.
@@ -121,7 +121,8 @@ func newDirector(cloud func(awslocal.Config) *awslocal.Cloud, seed uint64, rate 
 	return d
 }
 
-// invocation is the target for Lambda's own actions. Its faults are those that hit a batch.
+// invocation is the target of the pending calls that start an invocation of a function. Of the director's faults, only
+// `slow` hits them. For the faults of their batches, see ofDelivery.
 const invocation = "lambda.Invoke"
 
 // throttled is the name of the client that AWS throttles.
@@ -255,8 +256,8 @@ func (d *director) note(now time.Time, call *pendingCall, what string) {
 	d.say(now, fmt.Sprintf("%-12s %-24s %08x %s", call.process, call.target, call.about&0xffffffff, what))
 }
 
-// callsMax limits the calls of a run, so that a run that never comes to rest ends. The run of seed 282717 has a hundred
-// children with a failing service, and makes 16,400 calls.
+// callsMax ends a run that never comes to rest. It is far above the calls of long runs: the run of seed 282717 has a
+// hundred children with a failing service, and makes 16,400 calls.
 const callsMax = 100_000
 
 // say adds a line to the trace. The caller holds d.mu.
@@ -356,7 +357,7 @@ func (d *director) ofStatusChange(change awslocal.StatusChange) awslocal.StatusC
 	defer d.mu.Unlock()
 	rng := rand.New(rand.NewPCG(digestOf(fmt.Sprint(change.Name, change.Status, d.rate)), 4))
 	if d.left <= 0 || rng.Float64() >= 3*d.rate {
-		// Executions last long, and the run may have no faults left when they end. So some events get lost in any case.
+		// Executions last long, and the run may have no faults left when they end. So some events get lost even then.
 		if d.rate == 0 || rng.IntN(20) > 0 {
 			return awslocal.StatusChangeFault{}
 		}

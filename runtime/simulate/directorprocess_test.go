@@ -12,7 +12,7 @@ func (d *director) kill(process string) {
 	}
 }
 
-// die ends a process from inside, or at its timeout.
+// die ends a process that a service kills, or that has reached its timeout.
 func (d *director) die(process, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

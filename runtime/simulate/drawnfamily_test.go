@@ -51,7 +51,7 @@ func (d *drawer) addFamily(def *statechart.Definition[trail]) {
 	}
 }
 
-// child adds a child to a state.
+// child draws the child of a state.
 func (d *drawer) child(id string) chartChild {
 	more := statechart.If("kids left", func(c trail) bool { return c.Kids < kidsLimit })
 	count := statechart.Update("count kid", func(c *trail) { c.Kids++ })

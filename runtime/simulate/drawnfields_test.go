@@ -143,7 +143,7 @@ func fieldsChart[C interface{ counted() int }](l *lab, rng *rand.Rand, payload s
 	return def
 }
 
-// fieldsService returns a service after which the chart waits in its first state.
+// fieldsService returns a service. When it ends, the chart goes back to its first state, f0.
 func fieldsService[C any](l *lab, kind serviceKind, state string, mark func(string) []statechart.Action[C]) statechart.Invoke[C] {
 	serve := func(ctx context.Context, _ C, call statechart.Call) (result, error) { return l.serve(ctx, kind, call) }
 	return statechart.Invoke[C]{
@@ -154,7 +154,8 @@ func fieldsService[C any](l *lab, kind serviceKind, state string, mark func(stri
 	}
 }
 
-// withFields adds the machine with two builds, its instances and their events to a plan, if the run has this strain.
+// withFields adds the machine with two builds, its instances and their events to a plan, if the run has the strain
+// "fields".
 func (p plan) withFields(seed uint64) plan {
 	if !p.fields {
 		return p

@@ -18,9 +18,9 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// This file adds the shipped machines to a simulation, beside the drawn machines.
+// This file adds the sample machines of this repository to a simulation, beside the drawn machines.
 
-// realMachine is a shipped machine, with the events of its instances.
+// realMachine is a sample machine, with the events of its instances.
 type realMachine struct {
 	host  func() durable.Machine
 	names []string
@@ -35,7 +35,7 @@ func (m realMachine) observed(l *lab, _ int) durable.Machine {
 	return observed{Machine: m.host(), lab: l, troubled: true}
 }
 
-// realMachineOf returns the shipped machine of an instance; nil for a drawn one.
+// realMachineOf returns the sample machine of an instance; nil for a drawn one.
 func realMachineOf(instance string) *realMachine {
 	for i := range realMachines {
 		machine, _, _ := strings.Cut(instance, "/")
@@ -132,8 +132,8 @@ var realMachines = []realMachine{
 	},
 }
 
-// outside implements the services of the shipped machines. Its results depend only on the request. The type
-// `observed` decides whether a call fails.
+// outside implements the services of the sample machines. Its results depend only on the request. The type `observed`
+// decides whether a call fails.
 type outside struct{}
 
 func (outside) Launch(_ context.Context, r job.Request) (job.Runner, error) {

@@ -35,7 +35,7 @@ func (s *simulation) createFlow() {
 	}
 }
 
-// starting starts a workflow.
+// starting draws an action that starts a workflow.
 func (d *drawer) starting() chartAction {
 	workflow, how := anyOf(d.Rand, "flow", "flow", "flow", "flow", "ghost"), anyOf(d.Rand, "well", "well", "later", "bad", "slow")
 	return statechart.StartWorkflow(workflow, flowEnded, func(c trail, _ statechart.Event) any {

@@ -241,8 +241,8 @@ func TestACallbackBeforeTheJobIsStoredIsNotLost(t *testing.T) {
 	})
 }
 
-// TestNothingRunsWhileAWorkflowWaits counts the calls during a wait. It stops shortly before the wait ends, because
-// EventBridge Scheduler then sends the timer to the delay queue.
+// TestNothingRunsWhileAWorkflowWaits counts the calls during a wait. It stops before EventBridge Scheduler sends the
+// timer to the delay queue, which happens shortly before the end of the wait.
 func TestNothingRunsWhileAWorkflowWaits(t *testing.T) {
 	t.Parallel()
 	inWorld(t, options{}, func(w *world) {

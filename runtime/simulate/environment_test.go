@@ -49,7 +49,7 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	loops := s.plan.config
 	loops.Logger, loops.Now, loops.HistoryMax, loops.SnapshotBytesMax = slog.New(traced{slog.DiscardHandler, s, process}), now, historyMax, snapshotBytesMax
 	if loops.ReceivesMax = s.plan.receivesMax; s.plan.retention > 0 {
-		loops.ReceivesMax = 1 // The queues keep messages for longer than RetentionMin. The loop would drop outboxes too early.
+		loops.ReceivesMax = 1 // Leave no outbox in an item: RetentionMin is shorter than the retention of the queues, so the loop would drop it too early.
 	}
 	loops.RetentionMin, loops.Observer.Committed = s.plan.retention, s.recorded.recorder.Committed
 	machines := s.hostedBy(process)
@@ -75,16 +75,16 @@ func (s *simulation) acknowledger(client *sqs.Client) durable.Acknowledger {
 	return sqsqueue.NewAcknowledger(client, s.queueURLs[0])
 }
 
-// traced adds a process's warnings to the trace if the test makes a single run. It counts the warnings about try counts
-// that the loop could not take back.
+// traced adds a process's warnings to the trace if the test makes a single run. It counts the warnings that the loop
+// cannot take back the count of a try.
 type traced struct {
 	slog.Handler
 	simulation *simulation
 	process    string
 }
 
-// Enabled implements slog.Handler. It drops the lines of dying processes, which depend on the order in which their
-// goroutines end.
+// Enabled implements slog.Handler. It drops the lines of dying processes. A seed cannot repeat them, because the
+// goroutines of such a process end in any order.
 func (h traced) Enabled(ctx context.Context, level slog.Level) bool {
 	gone, _ := h.simulation.director.state(h.process)
 	return level >= slog.LevelWarn && !gone && ctx.Err() == nil
@@ -210,8 +210,8 @@ func (f *function) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	return nil, errors.New("the process exited before it responded")
 }
 
-// startsBeside reports whether an environment starts although another is idle. In runs with fields, this happens during
-// deployments, so that both builds get events in turn.
+// startsBeside reports whether an environment starts although another is idle. It returns true for about half of the
+// invocations during a deployment, in runs with the strain "fields". Then both builds get events in turn.
 func (s *simulation) startsBeside() bool {
 	now := time.Now()
 	return s.plan.fields && s.deployments(0, now) > s.deployments(time.Minute, now) && digestOf(fmt.Sprint(s.seed, now.UnixNano()))%2 == 0

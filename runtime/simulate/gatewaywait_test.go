@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// postAndWait sends a request to the gateway, and returns the state of the answer.
+// postAndWait sends an event to the gateway, and returns the state of the instance in the response.
 func (w *world) postAndWait(path, event string, want int) (state string) {
 	w.t.Helper()
 	answer := httptest.NewRecorder()

@@ -49,7 +49,7 @@ func hotScale() int {
 // hotCase is a way to handle the hot instance, and its effect on the other instances.
 type hotCase struct {
 	name string
-	// stands means that all events of the hot instance are in the queue at the start. Otherwise, they arrive at hotRate.
+	// stands means that all events of the hot instance are in the queue at the start. Otherwise, they arrive at `rate`.
 	stands bool
 	// rate is the number of events a second that the sender posts to the hot instance.
 	rate   int
@@ -93,7 +93,8 @@ func TestAHotInstanceBlocksTheOthersUnlessItIsRefusedOrMoved(t *testing.T) {
 	if limit.wait > time.Second || limit.refused == 0 || alarm.wait > time.Second {
 		t.Errorf("want the others to wait for a second at most, got %v with a limit, and %v with a lane", limit.wait, alarm.wait)
 	}
-	// The present lane must apply the events beyond the horizon, and the events that the sender adds to the lane.
+	// SQS sees only the first hotScan messages. So the others wait until the hot instance has applied the events beyond
+	// this number. Without a move, it must also apply the events that the sender adds meanwhile.
 	beyond := (hotEvents - hotScan) / hotScale()
 	if moved.applied < beyond || moved.applied > beyond*11/10 || left.applied < beyond*9/5 {
 		t.Errorf("want %d events applied before the others go on, or almost twice as many without a move, got %d and %d", beyond, moved.applied, left.applied)
@@ -154,7 +155,7 @@ func (c *hotCase) measure(t *testing.T) {
 			all.Go(func() {
 				mill.flood(c.rate, func(int) bool { return !isClosed(ended) })
 			})
-			mill.until(func() bool { return mill.others > 0 && mill.sent-mill.others <= 2 }) // 20 events a second take 50 ms each.
+			mill.until(func() bool { return mill.others > 0 && mill.sent-mill.others <= 2 }) // The two latest events may be in flight: the sender sends one every 50 ms.
 			c.wait, c.applied = mill.lateAt.Sub(began), mill.lateHot
 		}
 		close(ended)
@@ -174,7 +175,8 @@ func isClosed(ended chan struct{}) bool {
 // crowd is a world with a hot instance and others.
 type crowd struct {
 	*world
-	// alarm is closed once the consumer finds that the hot instance is behind, as for the alarm Backlog.
+	// alarm is closed once the hot instance's backlog is older than a minute, divided by hotScale. The alarm Backlog of
+	// infra/template.yaml fires after a minute.
 	alarm chan struct{}
 
 	mu sync.Mutex
@@ -288,7 +290,7 @@ func (c *crowd) moveHot() {
 		c.t.Fatal(err)
 	}
 	op := instances.Operation{Kind: instances.ChangeLane, Lane: "bulk", By: "an operator", At: time.Now()}
-	for { // The consumer may be faster.
+	for { // Retry if the consumer has stored the instance in the meantime.
 		_, err := o.Change(c.t.Context(), id, 0, func(instances.Record) (instances.Operation, error) { return op, nil })
 		if err == nil {
 			return

@@ -130,9 +130,9 @@ func inWard(t *testing.T, o options, test func(w *world, since func(sent map[str
 	})
 }
 
-// The function `steadily` sends one event to each good instance every 700 ms, all at the same instant. Every five
-// seconds it also sends the bad event, if any, to the sick instance. It sends the bad event together with the others,
-// in one batch, or 50 ms later if `apart` is set for the trouble. It returns the latencies of the good events.
+// The function `steadily` sends one event to each good instance every 700 ms, all at the same instant. At every seventh
+// instant, it also sends the bad event, if any, to the sick instance. If bad.apart is set, the bad event comes 50 ms
+// later. Otherwise, it is in one batch with the good events. The function returns the latencies of the good events.
 func steadily(t *testing.T, batchSize int, bad trouble) (found latencies) {
 	t.Helper()
 	mixed := 0

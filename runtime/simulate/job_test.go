@@ -60,7 +60,7 @@ var jobCases = map[string]struct {
 	moments []moment
 	// changes lists the instance's changes of state, with the whole seconds since the job was queued.
 	changes []string
-	// paths are the names of the states that the executions of the workflows job and job-relaunch enter.
+	// paths lists the states that an execution enters: first of the workflow job, then of job-relaunch.
 	paths [2]string
 	end   string
 }{

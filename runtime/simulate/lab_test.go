@@ -69,7 +69,7 @@ func (l *lab) serve(ctx context.Context, kind serviceKind, call statechart.Call)
 		l.problem("%s runs again, but another service has started since it finished", call.Key)
 	}
 	for _, key := range l.finished[call.Instance] {
-		// Shipped machines run services in parallel regions, in an unknown order.
+		// The sample machines run services in parallel regions, in an unknown order.
 		if key != call.Key && realMachineOf(call.Instance) == nil {
 			l.sealed[key] = true
 		}

@@ -125,9 +125,9 @@ func numbersOf(t *testing.T, record instances.Record) []int {
 	return snapshot.Context.Numbers
 }
 
-// TestANoisyTenantDelaysOnlyItsOwnLane sends the events of 1,000 tenants to a consumer of 10 slots, in which each event
-// takes 300 ms. One tenant imports 100 times as many events as the others. If this tenant has its own lane, the 99th
-// percentile of the others' delays is at most 1.2 times the value without the tenant.
+// TestANoisyTenantDelaysOnlyItsOwnLane sends the events of 1,000 tenants to a consumer with a concurrency of 10. Each
+// event takes 300 ms. One tenant imports 100 times as many events as the others. If this tenant has its own lane, the
+// 99th percentile of the others' delays is at most 1.2 times the value without the tenant.
 func TestANoisyTenantDelaysOnlyItsOwnLane(t *testing.T) {
 	t.Parallel()
 	const tenants, each, noisy, slots = 1000, 2, 200, 10

@@ -12,7 +12,7 @@ import (
 )
 
 // TestADeadProcessFreesItsInstancesWithinTheLease runs a ten-minute service whose first call kills its process after
-// five minutes. The queue's visibility timeout is the one that the construct sets for a function timeout of 15 minutes.
+// five minutes. The queue has the visibility timeout that the CDK construct sets for a function timeout of 15 minutes.
 // The events of both instances of the batch reach another process within 30 seconds.
 func TestADeadProcessFreesItsInstancesWithinTheLease(t *testing.T) {
 	t.Parallel()

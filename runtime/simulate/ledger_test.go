@@ -59,7 +59,7 @@ type stored struct {
 	revision int64
 	// expireAt is when DynamoDB may delete the item, in seconds since 1970; 0 if never.
 	expireAt int64
-	// owed is the ledger's count of the effects and task answers that the item still has to perform.
+	// owed is the number of effects and task answers that the item still contains.
 	owed int
 	// deniedSince is the time of the first denial of an effect in the outbox; zero if there was none.
 	deniedSince time.Time
@@ -157,10 +157,10 @@ func (l *ledger) abandon(id string) {
 	l.abandoned[id] = true
 }
 
-// passesOver reports whether an instance may skip a message that it has not applied. Either the queue gave up on the
-// message, or the message is an event from another instance. In the second case, the queue has given up on another copy
-// of the event, or that copy was parked because processes died. If a later event of the same sender was then applied,
-// the remaining copies count as duplicates, until an operator resends one.
+// passesOver reports whether an instance may skip a message that it has not applied. It may skip a message that the
+// queue gave up on. It may also skip an event from another instance, if the queue gave up on another copy of this
+// event, or if that copy was parked because processes died. Once a later event of the same sender is applied, the
+// remaining copies count as duplicates. A copy that an operator resends does not.
 func (l *ledger) passesOver(message accepted, all []accepted) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

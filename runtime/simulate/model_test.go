@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// derivedID returns the ID of an effect that is unique among all instances, as in docs/adr/0003.
+// derivedID returns the ID of an effect, made unique across all instances as in docs/adr/0003.
 func derivedID(instance string, createdAt time.Time, id string) string {
 	return fmt.Sprintf("%s@%d/%s", instance, createdAt.UnixMilli(), id)
 }
@@ -54,7 +54,7 @@ type replay struct {
 	began                                                 bool // whether the current message started the instance
 	isStopped                                             bool // an operator is ending the instance
 	isKept                                                bool // an operator keeps the item
-	failed                                                bool // a service failed, and the reason is unknown because the loop words it
+	failed                                                bool // a service failed; the model does not know the reason, because the loop words it
 	expired, looked, taken, again, unmigrated, late, busy bool // see choice
 }
 
@@ -355,7 +355,7 @@ func (r *replay) step(event statechart.Event) error {
 	return nil
 }
 
-// note records the sends and the answers among the effects.
+// note records the effects that the checks look for later, such as sends, children, aliases and answers to tasks.
 func (r *replay) note(effects []statechart.Effect) {
 	for _, effect := range effects {
 		switch effect.Kind {

@@ -32,7 +32,7 @@ func readFamily(body string) (head familyHead) {
 	return head
 }
 
-// isChildOf reports whether the instance is that child of the parent.
+// isChildOf reports whether the instance exists and is the child that `parent` describes.
 func (r *replay) isChildOf(parent instances.Parent) bool {
 	return r.instance != nil && r.record.Parent != nil && *r.record.Parent == parent
 }

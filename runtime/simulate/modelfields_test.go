@@ -115,7 +115,7 @@ func giftIn(body string) string {
 // withoutID returns an event without its ID.
 func withoutID(body string) json.RawMessage {
 	var keys map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(body), &keys) // the result differs from every event
+	_ = json.Unmarshal([]byte(body), &keys) // for an invalid body, the result is null, which equals no event
 	delete(keys, "$id")
 	text, _ := json.Marshal(keys)
 	return text
@@ -171,7 +171,7 @@ func (s *simulation) countUnreadable(reason string) {
 	}
 }
 
-// countFields counts the instances at the end of a run.
+// countFields counts the gifts that are stored at the end of a run.
 func (s *simulation) countFields() {
 	s.ledger.mu.Lock()
 	defer s.ledger.mu.Unlock()

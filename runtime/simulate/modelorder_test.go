@@ -133,8 +133,8 @@ type choice struct {
 	// expired means that the instance learnt of a token's expiry from this message. The history does not name the
 	// message.
 	expired bool
-	// begins means that the message started the instance but was applied later. A process that died in between had
-	// stored the instance, and a message of another queue or an operator's change came first.
+	// begins means that the message started the instance but was applied later. A process stored the instance and died
+	// before it applied the message. A message of another queue, or an operator's change, came first.
 	begins bool
 	// abandoned means that the queue gave up on the message, or another copy of it, before it was applied.
 	abandoned bool
@@ -146,17 +146,18 @@ type choice struct {
 	postponed bool
 	// `again` means that the message is a duplicate that the instance does not recognise.
 	again bool
-	// late means that a frozen process of the old build applied a message that the new build had parked. Without an item,
-	// no write stops that process.
+	// late means that a frozen process of the old build applied a message that the new build had parked. As long as the
+	// instance has no item, no conditional write stops that process.
 	late bool
-	// busy means that the old version takes steps without a message before the migration. With the new version, the
-	// instance could have waited for events in the same states.
+	// busy means that the instance takes further steps without a message on the old version, before its migration. In
+	// the same states, the new version would wait for events.
 	busy bool
 	// unmigrated means that the instance is migrated later.
 	unmigrated bool
 	// operated means that an operator changes the instance before the next message.
 	operated bool
-	// replayed means that the consumer replays deferred events before the next message. Duplicates may come before.
+	// replayed means that the consumer replays deferred events before the next message. Duplicates may come before the
+	// replay.
 	replayed bool
 }
 

@@ -69,7 +69,7 @@ func (r *replay) inside(was instances.Transition) (statechart.Event, bool) {
 // attempts.
 func (r *replay) hasUsedUp(invocation statechart.Invocation) bool {
 	s := r.simulation
-	if realMachineOf(r.name) != nil || s.plan.config.ServicesMax > 0 { // Attempts of shipped machines are not counted. Beyond ServicesMax, services fail without an attempt.
+	if realMachineOf(r.name) != nil || s.plan.config.ServicesMax > 0 { // Attempts of sample machines are not counted. Beyond ServicesMax, services fail without an attempt.
 		return true
 	}
 	work, err := r.instance.Prepare(invocation, statechart.Call{})
@@ -103,5 +103,5 @@ func withoutReasons(snapshot json.RawMessage) json.RawMessage {
 	return reasons.ReplaceAll(snapshot, []byte(`"$1":""`))
 }
 
-// reasons matches the places where the shipped machines store the reasons of failed services.
+// reasons matches the places where the sample machines store the reasons of failed services.
 var reasons = regexp.MustCompile(`"(error|failure|cause)": ?"[^"]*"`)

@@ -45,7 +45,7 @@ func (r *replay) addTask(head head) error {
 		}
 		task.answer = answerOf(effect)
 	}
-	if end := r.ends[task.execution]; end != nil && r.instance.Status() != statechart.Active { // Otherwise the answer may come later.
+	if end := r.ends[task.execution]; end != nil && r.instance.Status() != statechart.Active { // an active instance may answer later
 		if err := task.check(end); err != nil {
 			return differ("%v", err)
 		}

@@ -77,7 +77,8 @@ func (r *replay) migrate() {
 		panic(err)
 	}
 	// At several steps the context may have the same Count. The names of the states at the next step show whether the
-	// migration happened before it. The record before a forget is the last one with the instance's own state.
+	// migration happened before it. A forget replaces the state, so the step before a forget also counts as the last
+	// one.
 	isLast := r.at == len(r.record.History) || r.record.History[r.at].Event == statechart.ReservedPrefix+string(instances.Forget)
 	if isLast || slices.Equal(r.record.History[r.at].From, instance.State()) && !(r.busy && instance.Settled() && r.isNextInside()) {
 		r.machine, r.instance = migrated, limited(instance)
@@ -108,7 +109,8 @@ func (r *replay) mustReplay() bool {
 	return err == nil && handled
 }
 
-// isPeriodic reports whether the loop repeats messages of the type. A message that takes no step overtakes nothing.
+// isPeriodic reports whether the loop repeats messages of the type. If such a message takes no step, it overtakes no
+// deferred event.
 func isPeriodic(typ string) bool {
 	return typ == "settle.token" || typ == "settle.execution" || typ == "settle.child"
 }

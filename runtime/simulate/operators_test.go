@@ -36,7 +36,7 @@ type operated struct {
 	before   instances.Record
 }
 
-// operationsOf returns the kinds of changes from which an operator draws one for an instance.
+// operationsOf returns the kinds of changes that an operator may draw for an instance.
 func operationsOf(record instances.Record) []instances.OperationKind {
 	switch {
 	case record.Status == statechart.Active:
@@ -102,8 +102,8 @@ func (s *simulation) operateOn(one *operated) {
 	}
 }
 
-// tryCommand runs the command, unless an interrupted try has stored the change. isPossible says whether the change can
-// be computed.
+// tryCommand runs the command, unless an interrupted try has stored the change. isPossible is false if a further try
+// cannot succeed.
 func (s *simulation) tryCommand(ctx context.Context, o *operations.Operator, id instances.ID, one *operated) (isPossible bool, err error) {
 	record, err := o.Store.Load(ctx, id)
 	if err != nil {
@@ -118,7 +118,7 @@ func (s *simulation) tryCommand(ctx context.Context, o *operations.Operator, id 
 		return false, err
 	}
 	change, err := o.Change(ctx, id, one.revision, func(before instances.Record) (instances.Operation, error) {
-		if !before.Forgotten { // An earlier try may have stored the empty record late.
+		if !before.Forgotten { // If an earlier try took effect late, the record is already empty.
 			one.before = before
 		}
 		return one.Operation, nil

@@ -98,7 +98,7 @@ func (p *plant) Publish(_ context.Context, alert pipeline.Alert) error {
 	return nil
 }
 
-// alertTypes returns the alerts without their times, which a fault may delay.
+// alertTypes returns the types of the alerts. It omits their times, because a fault may delay an alert.
 func (p *plant) alertTypes() []string {
 	var types []string
 	for _, alert := range p.alerts {
@@ -108,7 +108,7 @@ func (p *plant) alertTypes() []string {
 }
 
 // startPipeline starts an execution of the workflow that starts the instance of the pipeline and waits for it. The
-// deadline is 08:00, with the warning half an hour before.
+// warning comes half an hour before the deadline.
 func (w *world) startPipeline(name, deadline string) (execution string) {
 	w.t.Helper()
 	definition, err := os.ReadFile("../../infra/workflows/pipeline.asl.json")

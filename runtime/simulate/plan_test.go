@@ -17,15 +17,16 @@ import (
 	"github.com/settle-run/settle/runtime/durable"
 )
 
-// plan is the plan of a simulation, including the aim of its faults.
+// plan describes a run: its machines, instances and events, and the calls that its faults aim at.
 type plan struct {
 	machines []func(l *lab, version int) durable.Machine
 	// deploy is when new versions of the machines are deployed; 0 means never. If `besides` is set, the old versions
 	// stay hosted; otherwise instances are migrated.
 	deploy  time.Duration
 	besides bool
-	// rollBack is when the first versions are deployed again after the deployment; 0 means never. The old build cannot
-	// read instances that the new build has stored. After `outage`, the new versions are deployed again.
+	// rollBack is the time from the deployment until the first versions are deployed again; 0 means never. The old
+	// build may be unable to read instances that the new build has stored. `outage` is the time from this rollback
+	// until the new versions are deployed again.
 	rollBack, outage time.Duration
 	// atWork deploys the new versions earlier, if an instance cannot settle because a service killed its process twice.
 	atWork    bool
@@ -34,8 +35,8 @@ type plan struct {
 	// queues is the number of FIFO queues for the events.
 	queues     int
 	executions []waiting
-	// hopeless makes the first event of each instance fail, because the event makes the snapshot too large. In runs
-	// without retries, where parking often fails, the chart fails on the event instead.
+	// hopeless makes the first event of each instance fail, because the event makes the snapshot too large. Without SDK
+	// retries, parking often fails. In such runs, the event makes the chart fail instead.
 	hopeless bool
 	// denies means that permissions are missing for a while.
 	denies bool
@@ -49,10 +50,10 @@ type plan struct {
 	skewed bool
 	// patient means that the SDK retries failed calls, as it does by default.
 	patient bool
-	// acknowledgesLate means that nothing is acknowledged before the end of its batch.
+	// acknowledgesLate means that the consumer acknowledges all messages at the end of their batch.
 	acknowledgesLate bool
 	aim              aim
-	// strains are the kinds of the run's strains. The fields below belong to them.
+	// strains lists the kinds of the run's strains: see strain. The fields below hold their settings.
 	strains []string
 	// lag is how old the state of an execution may be when it is read.
 	lag time.Duration
@@ -258,7 +259,7 @@ func (p *plan) drawSending(rng *rand.Rand, id string) sending {
 	return s
 }
 
-// produce sends events as a careful producer does: it retries until the queue responds.
+// produce sends events as a careful producer does: it retries each event until the queue accepts it.
 func (s *simulation) produce(process string, sendings []sending) {
 	client := sqs.NewFromConfig(s.client(process))
 	waitMax := time.Second
@@ -316,8 +317,8 @@ func (s *simulation) waitFor(number int, one waiting) {
 // redrivenPrefix is the prefix of an operator's deduplication IDs.
 const redrivenPrefix = "redriven-"
 
-// redrive empties the dead-letter queue as an operator does: it resends each message that the queue gave up on. If
-// parkedToo is set, it also resends parked messages.
+// redrive empties the dead-letter queue as an operator does. It resends each message that an event queue gave up on. If
+// parkedToo is set, it also resends parked messages; otherwise, it deletes them.
 func (s *simulation) redrive(parkedToo bool) {
 	client := sqs.NewFromConfig(s.truth())
 	for {
@@ -333,8 +334,8 @@ func (s *simulation) redrive(parkedToo bool) {
 			return
 		}
 		message := got.Messages[0]
-		// Do not decide by the message attributes. A parked message has them. An operator may have resent it with them,
-		// and then the queue may have given up on that copy.
+		// The message attributes do not show whether this message was parked. An operator may have resent a parked
+		// message with its attributes, and the event queue may then have given up on the copy.
 		wasParked := strings.HasPrefix(message.Attributes["MessageDeduplicationId"], "parked-")
 		if !wasParked {
 			s.ledger.abandon(*message.MessageId)

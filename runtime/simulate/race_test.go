@@ -14,8 +14,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// alarm is the context of a chart that answers a task at a time that it chooses itself, and counts the reports that the
-// task no longer waits.
+// alarm is the context of the chart of alarmClock. Expired counts the reports that the task no longer waits.
 type alarm struct {
 	Expired int `json:"expired"`
 }
@@ -35,7 +34,7 @@ func alarmClock(after time.Duration) durable.Machine {
 	}), durable.MachineConfig{})
 }
 
-// startWaiting starts an execution whose task waits for the instance for a minute.
+// startWaiting starts an execution whose task waits up to a minute for the instance's answer.
 func (w *world) startWaiting(instance string, withTimeout bool) (execution string) {
 	w.t.Helper()
 	timeoutKeys := ""

@@ -155,7 +155,7 @@ const (
 )
 
 // loseDelayQueue replaces the world's delay queue with a queue that was deleted, and gives the functions permission to
-// use it.
+// use the deleted queue.
 func (w *world) loseDelayQueue() {
 	w.t.Helper()
 	queues := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true))

@@ -94,7 +94,7 @@ func lengthOf(sendings []sending) (length time.Duration) {
 	return length
 }
 
-// killConsumers ends the processes that are idle or frozen, as if their function's time were up.
+// killConsumers ends all consumer processes. The caller has waited for their invocations, so they are idle or frozen.
 func (d *director) killConsumers() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,14 +19,13 @@ import (
 // Each function of each run calls AWS with the role that infra/template.yaml gives it. A call that the role does not
 // allow is denied, as in AWS. The call also makes the tests of the package fail, at the latest in TestMain.
 
-// The stacks with the functions' roles.
+// The functions' roles, in several variants of the stack.
 var (
-	// `plain` is the template's stack. `starting` is the same stack, with permission for the consumer to start
-	// workflows.
+	// `plain` has the roles of the template's stack. In `starting`, the consumer may also start workflows.
 	plain, starting *guard.Roles
 	// ofTwoQueues is the role of a consumer with a second queue.
 	ofTwoQueues *guard.Guard
-	// ofLanes is the template's stack with the lanes bulk and vip.
+	// ofLanes has the roles of the template's stack with the lanes bulk and vip.
 	ofLanes *guard.Roles
 )
 

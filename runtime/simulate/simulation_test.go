@@ -31,8 +31,8 @@ var (
 	simulationRepeats = flag.Int("simulate.repeats", 6, "number of runs that TestASeedRepeatsItsRun repeats")
 )
 
-// stride returns the distance between the calls that a test hits with its faults. With a stride of 1, the test hits
-// each call.
+// stride returns how many calls apart a test injects its faults. With a stride of 1, the test injects a fault at each
+// call.
 func stride() int { return depth(8, 1) }
 
 // costScale divides the number of events in the cost runs. The figures per event do not depend on it.
@@ -61,7 +61,7 @@ type simulation struct {
 	recorded           *recorded
 	plan               plan
 	ledger             ledger
-	// operations are the changes of operators, by operator. Each operator makes one.
+	// operations holds the changes of operators, by operator. Each operator makes one change.
 	operations map[string]*operated
 	arrivals   map[string]string // the receiver of each send that a queue accepted, by event ID
 
@@ -225,7 +225,7 @@ func simulate(t *testing.T, seed uint64) *simulation {
 	return s
 }
 
-// host creates the machines before and after the deployment.
+// host builds two sets of machines: one for processes from before the deployment, one for processes from after it.
 func (s *simulation) host() {
 	s.versions = map[string][]durable.Machine{}
 	var before, after []durable.Machine
@@ -270,7 +270,7 @@ func (s *simulation) deployments(period time.Duration, at time.Time) (count int)
 	return count
 }
 
-// deployAtWork deploys immediately, if the plan deploys while an instance is at work.
+// deployAtWork deploys now, if plan.atWork is set and the deployment has not happened yet.
 func (s *simulation) deployAtWork() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

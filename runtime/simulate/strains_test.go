@@ -9,10 +9,11 @@ import (
 
 var simulateStrain = flag.String("simulate.strain", "", "give each run exactly the strains whose kinds match this regular `expression`")
 
-// strain is a condition that makes a whole run harder than faults of single calls do. It uses behaviour that an AWS
-// document allows, even if it is rare.
+// strain is a condition that lasts for a whole run, unlike a fault, which hits a single call. A document of AWS, or the
+// runtime itself, allows the condition, even if it is rare.
 type strain struct {
-	// `kind` and `text` are for the tally. `document` is the AWS document.
+	// `kind` and `text` name the strain in the summary of all runs. `document` names the source that allows the
+	// condition.
 	kind, text, document string
 	// One run in oneIn has the strain; 0 disables it.
 	oneIn int
@@ -92,7 +93,8 @@ func (p *plan) drawStrains(seed uint64) {
 	}
 }
 
-// strainFlag returns the flag that repeats the run, in addition to its seed.
+// strainFlag returns the variable of `make simulate` that a repeated run needs besides its seed; empty if it needs
+// none.
 func (s *simulation) strainFlag() string {
 	if *simulateStrain == "" {
 		return ""

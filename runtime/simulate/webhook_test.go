@@ -71,8 +71,8 @@ func readExamples(t *testing.T) []example {
 	return examples
 }
 
-// expected returns the expected state of each instance. It is the first conclusion in the instance's payloads, because
-// a job completes once. Without a conclusion, it is the most advanced status.
+// expected returns the expected state of each instance. A job completes once, so the state is the first conclusion in
+// the instance's payloads. Without a conclusion, the state is the most advanced status.
 func expected(examples []example) map[string]string {
 	progress := []string{"waiting", "queued", "in_progress"}
 	states := map[string]string{}

@@ -65,7 +65,7 @@ type world struct {
 	options options
 
 	queueURL, deadLetterURL, delayURL string
-	// roles are the functions' roles, if they differ from the default of the tests.
+	// roles replaces the default roles of the functions; nil means the default.
 	roles *guard.Roles
 	// batches counts the calls of sendRaw, for deduplication IDs.
 	batches int
@@ -293,7 +293,7 @@ func (w *world) consumer(o options) awslocal.Invoker {
 	}, cloud: w.cloud}
 }
 
-// timers returns timers whose clients have the configuration.
+// timers returns timers that call AWS with the configuration.
 func (w *world) timers(config aws.Config) durable.Timers {
 	return newTimers(w.t, schedule.NewDelayQueue(sqs.NewFromConfig(config), w.delayURL, time.Now), config)
 }
@@ -384,7 +384,7 @@ func (w *world) await(instance, state string, more ...func(instances.Record) boo
 	return instances.Record{}
 }
 
-// deadLetters counts the messages that were parked, or that the queue gave up on.
+// deadLetters returns the number of messages in the dead-letter queue.
 func (w *world) deadLetters() string {
 	w.t.Helper()
 	attributes, err := sqs.NewFromConfig(w.aws(w.cloud.HTTPClient(), true)).GetQueueAttributes(w.t.Context(), &sqs.GetQueueAttributesInput{

@@ -263,8 +263,8 @@ func TestAFailedCallFailsAllMessages(t *testing.T) {
 	}
 }
 
-// TestARefusedBatchIsSentOneByOne: the response does not say which message is at fault, and the others must not be
-// dropped with it.
+// TestARefusedBatchIsSentOneByOne refuses a batch with one invalid message. The response does not name this message,
+// and the other messages must not be dropped.
 func TestARefusedBatchIsSentOneByOne(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"InvalidParameterValue", "InvalidMessageContents", "BatchRequestTooLong"} {

@@ -74,8 +74,8 @@ func isQueueARN(text string) bool {
 	return len(text) <= 128 && strings.HasPrefix(text, "arn:") && strings.Count(text, ":") == 5
 }
 
-// forwarded fills in the fields of a delivery that was forwarded. It ignores an invalid attribute. It also ignores the
-// attribute of a redriven copy, which has another deduplication ID: a later copy may have been applied since.
+// forwarded fills in the fields of a delivery that was forwarded. It ignores an invalid attribute. A redriven copy has
+// another deduplication ID. forwarded ignores its attribute too, because a later copy may have been applied since.
 func forwarded(delivery *durable.Delivery, message events.SQSMessage) {
 	value := message.MessageAttributes[AttrForwarded].StringValue
 	if value == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/sqsqueue"
 )
 
-// withLane returns a fixture with the lane bulk, which has all instances of the machine job.
+// withLane returns a fixture with the lane `bulk`, to which all instances of the machine `job` belong.
 func withLane(t *testing.T) (f *fixture, bulkURL, bulkARN string) {
 	t.Helper()
 	f = newFixture(t)

@@ -65,8 +65,8 @@ func (q *Queue) WithLanes(arns map[string]string, assign func(instances.ID) stri
 	return &Queue{client: q.client, url: q.url, deadLetterURL: q.deadLetterURL, lanes: urls, assign: assign}
 }
 
-// urlFor returns the URL of the queue for a message to an instance. An unknown lane counts as the main lane: a
-// deployment has removed the lane, and the consumer then accepts the instance's events from any lane.
+// urlFor returns the URL of the queue for a message to an instance. A lane is unknown if a deployment has removed it.
+// Its messages go to the main lane, because the consumer then accepts the instance's events from any lane.
 func (q *Queue) urlFor(to instances.ID, lane string) string {
 	if lane == "" && q.assign != nil {
 		lane = q.assign(to)

@@ -25,7 +25,7 @@ type Action[C any] struct {
 // actionBody is the engine's view of an action.
 type actionBody struct {
 	run func(*interpreter) error
-	// Update sets `update` instead of `run`. Assign over Event sets `assign`. Neither can fail.
+	// Update sets `update` instead of `run`. Assign sets `assign` if its E is Event. Only `run` can fail.
 	update func(erased)
 	assign func(erased, *Event)
 	// payload is the type of event payload that the action expects. If it is nil, the action accepts any event.

@@ -200,8 +200,7 @@ func (g *generator) target() string {
 	}
 }
 
-// below draws the given state or one of its descendants. It draws no history state, because one history state may
-// stand for the targets in both regions.
+// below draws the given state or one of its descendants. It draws no history state.
 func (g *generator) below(s S) string {
 	if len(s.States) == 0 || g.one(2, "here") {
 		return s.ID

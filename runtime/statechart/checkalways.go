@@ -9,7 +9,7 @@ import (
 // checkAlwaysCycles finds endless cycles of unguarded eventless transitions.
 func (c *compiler) checkAlwaysCycles() {
 	found := false
-	seenFrom := make([]int, len(c.chart.nodes)) // by state: the number of the search that reached it first, from 1
+	seenFrom := make([]int, len(c.chart.nodes)) // by state, the number of the first search that reached it, counted from 1
 	for i := range c.chart.nodes {
 		var trail []int
 		at, ok := i, true
@@ -24,7 +24,7 @@ func (c *compiler) checkAlwaysCycles() {
 		cycle := trail[slices.Index(trail, at):]
 		first := slices.Min(cycle)
 		if leaf := c.defaultLeaf(at); len(cycle) == 1 && leaf.settled {
-			continue // The chart may rest there, or checkRests has found that it cannot.
+			continue // If the chart cannot rest there, checkRests has already found that.
 		}
 		var names []string
 		for _, k := range append(cycle, at) {
@@ -38,9 +38,9 @@ func (c *compiler) checkAlwaysCycles() {
 	}
 }
 
-// alwaysNext returns the state that unguarded eventless transitions are certain to enter after state i. It searches
-// like selectEventlessTransitions: from the default atomic descendant upwards. It reports false if the next state
-// depends on regions or guards.
+// alwaysNext returns the state that the chart is certain to enter after state i, by an unguarded eventless transition.
+// It searches like selectEventlessTransitions: from the default atomic descendant upwards. It reports false if the next
+// state depends on regions or guards.
 func (c *compiler) alwaysNext(i int) (int, bool) {
 	leaf := c.defaultLeaf(i)
 	if leaf.kind != atomic {
@@ -62,8 +62,8 @@ func (c *compiler) alwaysNext(i int) (int, bool) {
 }
 
 // staysInRegion reports whether a transition, once enabled, keeps the chart within each region that contains its
-// source. A transition that leaves no state fails the test, because it preempts no other one. An eventless transition
-// of an earlier region can preempt this one, so it must stay in its region too.
+// source. It reports false for a transition that leaves no state, because that transition preempts no other one. It
+// also reports false if an eventless transition of an earlier region leaves that region, because it can preempt t.
 func (c *compiler) staysInRegion(t *transition) bool {
 	nodes := c.chart.nodes
 	within := func(t *transition, region int) bool {
@@ -111,9 +111,9 @@ func (c *compiler) checkRegionsRest() {
 	}
 }
 
-// endless plays the eventless transitions that follow a transition, without actions. It returns the leaves of the
-// configuration after MicrostepsMax microsteps. It returns nil if the chart rests earlier, or if the path depends on a
-// guard, a history state, or a region that was already active.
+// endless simulates a transition and the eventless transitions that follow it. It runs no actions. It returns the
+// leaves of the configuration after MicrostepsMax microsteps. It returns nil if the chart rests earlier, or if the path
+// depends on a guard, a history state, or a region that was already active.
 func (c *compiler) endless(t *transition, set *entrySet) (leaves []string) {
 	x := interpreter{chart: c.chart}
 	toHistory := func(t *transition) bool {
@@ -218,7 +218,7 @@ func (c *compiler) checkRests(n *node) {
 }
 
 // mayRest reports whether an eventless transition may change nothing while a settled state is active: see the method
-// complete. If that depends on regions, or on which states a history state has recorded, it reports true.
+// complete. It also reports true if the answer depends on regions or recorded history.
 func (c *compiler) mayRest(n *node, t *transition) bool {
 	alters := func(actions []Action[erased]) bool { // After a raised event, eventless transitions are selected again.
 		return slices.ContainsFunc(actions, func(a Action[erased]) bool { return a.mayAlter() || a.raises != "" })

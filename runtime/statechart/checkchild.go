@@ -108,7 +108,7 @@ func (c *compiler) checkChildren(n *node) {
 // start. A child that an action spawns may be active in every state.
 func (c *compiler) checkChildIDs() {
 	holders := idHolders{c.chart, map[heldID]int{}}
-	owners := map[string]*node{} // the first state with a child of the ID
+	owners := map[string]*node{} // by child ID, the first state that declares the child
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]
 		for k := range n.def.Children {
@@ -131,9 +131,9 @@ func (c *compiler) checkChildIDs() {
 	}
 }
 
-// checkDefaultIDs finds services of one name, and children of one machine, that a state distinguishes only by default
-// IDs. Default IDs depend on the order of the entries. If a later version inserted an entry before them, a running
-// service or child would silently continue as another one.
+// checkDefaultIDs finds services with the same name, or children of the same machine, that one state distinguishes only
+// by default IDs. Default IDs depend on the order of the entries. If a later version inserted an entry before them, a
+// running service or child would silently continue as another one.
 func (c *compiler) checkDefaultIDs() {
 	for i := range c.chart.nodes {
 		n := &c.chart.nodes[i]

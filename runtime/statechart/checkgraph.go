@@ -89,7 +89,8 @@ func (c *compiler) checkGraph() {
 	c.warnOfUnhandled()
 }
 
-// reachable reports, by index, which states some sequence of transitions enters, if every guard can hold.
+// reachable reports, by state index, whether some sequence of transitions enters the state. It assumes that every guard
+// can hold.
 func (c *compiler) reachable() []bool {
 	nodes := c.chart.nodes
 	seen := make([]bool, len(nodes))

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// checkShadowed finds transitions that are never taken. An earlier transition of the same state has no guard and
-// matches every event of the later one. As in SCXML and XState, the first matching transition wins. checkGraph skips
-// this check for charts of other interpreters, which accept such transitions.
+// checkShadowed finds transitions that are never taken, because an earlier transition of the same state has no guard
+// and matches all their events. As in SCXML and XState, the first matching transition wins. checkGraph skips this check
+// for foreign charts, because other interpreters accept such transitions.
 func (c *compiler) checkShadowed(n *node) {
 	for _, transitions := range [][]transition{n.transitions, n.always} {
 		firsts := map[string]int{} // the first unguarded transition, by descriptor

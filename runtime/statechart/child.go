@@ -98,7 +98,7 @@ func (q Enqueue) SendToChild(id, typ string, payload any) error {
 	return q.to.sendToChild(id, typ, payload)
 }
 
-// made returns the result of a chart's function, or nil if the function is nil.
+// made calls a function of the chart and returns its result. It returns nil if the function is nil.
 func (x *interpreter) made(fn func(erased, Event) any) any {
 	if fn == nil {
 		return nil

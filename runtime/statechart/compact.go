@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// compact parses the JSON that AppendJSON writes, which has no spaces and only plain strings. It rejects all other
-// JSON. The caller then uses encoding/json, which also reports errors.
+// compact parses JSON without spaces whose strings are all plain, which is the usual output of AppendJSON. It rejects
+// all other JSON. The caller then uses encoding/json, which also reports errors.
 type compact struct {
 	text []byte
 	at   int
@@ -105,8 +105,8 @@ func (c *compact) plainTexts() bool {
 	}
 }
 
-// readCompact parses a snapshot that has only the members that every snapshot has. It reports false for a snapshot with
-// timers, services, children, deferred events or history.
+// readCompact parses a snapshot without optional members. It reports false for a snapshot with timers, services,
+// children, deferred events, history or an output.
 func readCompact(data []byte) (form snapshotJSON, ok bool) {
 	c := &compact{text: data}
 	const members = 7

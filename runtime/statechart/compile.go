@@ -71,7 +71,7 @@ func (c *compiler) compile(def erasedDefinition, asForeign bool) error {
 type compiler struct {
 	chart    *chart
 	findings []Finding
-	// tooLarge is set if a limit stopped the layout early, so some states are missing.
+	// tooLarge is set if the chart exceeds a limit on its size. Some states may then be missing from chart.nodes.
 	tooLarge bool
 	limits   map[string]Limit // by name
 	// enqueues is set if some action is made by EnqueueActions.

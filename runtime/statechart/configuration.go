@@ -47,8 +47,8 @@ func (c *configuration) clone() configuration {
 	return copied
 }
 
-// lastWithin returns the last leaf between `low` and `high` inclusive, or -1. With the indexes of a state and of its
-// last descendant, the result shows whether the state is active.
+// lastWithin returns the last leaf between `low` and `high` inclusive, or -1. To test whether a state is active, pass
+// the indexes of the state and of its last descendant.
 func (c *configuration) lastWithin(low, high int) int {
 	leaves := c.leaves()
 	if len(leaves) > leavesInline {

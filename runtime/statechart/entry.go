@@ -22,8 +22,8 @@ func (x *interpreter) enterStates() error {
 	return nil
 }
 
-// computeEntrySet returns the states that a transition enters. Call it only for a transition whose entry set depends on
-// history. plan has precomputed all other entry sets.
+// computeEntrySet returns the states that a transition enters. Call it only for a transition whose entry set plan has
+// not precomputed.
 func (x *interpreter) computeEntrySet(t *enabledTransition) []entering {
 	if x.entrySet == nil {
 		x.entrySet = newEntrySet(x.chart)

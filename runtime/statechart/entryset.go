@@ -3,7 +3,7 @@ package statechart
 // entering is a state that a transition enters.
 type entering struct {
 	state uint16
-	// history is the history state whose default content runs on entry, or 0.
+	// history is the child history state whose DefaultEntry actions run on entry, or 0.
 	history uint16
 	// byDefault is set if the state's own initial transition is taken.
 	byDefault bool
@@ -13,7 +13,8 @@ type entering struct {
 // the size of a compiled chart stays proportional to its transitions.
 const plannedStatesMax = 256
 
-// plan precomputes the domain and entry set of every transition if they do not depend on recorded history.
+// plan precomputes the domain and entry set of each transition, unless they depend on recorded history or the entry set
+// exceeds plannedStatesMax.
 func (c *chart) plan() {
 	set := newEntrySet(c)
 	plan := func(t *transition) {
@@ -144,10 +145,10 @@ func (e *entrySet) appendTo(entry []entering) []entering {
 }
 
 // addStateToEnter adds a state to the set, with two exceptions. It skips history states, which only stand for other
-// states. It skips states outside the domain, because the transition does not exit them. One example is the source of
-// an internal transition to itself. In a transition to a history state from within the parent, the states from that
-// parent down to the domain stay active too. SCXML and XState would run the entry actions of such states without their
-// exit actions.
+// states. It skips states outside the domain, because the transition does not exit them. SCXML and XState would run the
+// entry actions of such states without their exit actions. One example is the source of an internal transition to
+// itself. Another is a transition to a history state from within the history state's parent: the states from the
+// parent down to the domain stay active.
 func (e *entrySet) addStateToEnter(state int) {
 	if !e.chart.nodes[state].isHistory() && e.chart.isDescendant(state, e.domain) {
 		e.statesToEnter.add(state)

@@ -48,7 +48,7 @@ type Event struct {
 	Timer      string // the ID of the timer that fired, for TimerEvent
 	Invocation string // the key of the ended invocation, for done and error events
 
-	// raw is the JSON form from which the event was decoded, if its chart may defer it. It is empty for other events.
+	// raw is the JSON form from which the event was decoded. It is empty if the chart cannot defer the event.
 	raw string
 }
 
@@ -190,8 +190,8 @@ func typeOf(body []byte) (typ string, err error) {
 	return typ, err
 }
 
-// sent decodes an event that the chart sent to itself or deferred. Unless the type itself cannot be read, an error
-// still returns the event with its type.
+// sent decodes an event that the chart sent to itself or deferred. If decoding fails, the returned event still has its
+// type, provided that the type itself can be read.
 func (c *chart) sent(body []byte) (event Event, err error) {
 	if event.Type, err = typeOf(body); err != nil {
 		return Event{}, err

@@ -50,8 +50,8 @@ type interpreter struct {
 
 	// enabled holds the transitions of the microstep, in document order of their domains, which do not overlap.
 	enabled []enabledTransition
-	// statesToInvoke holds, in ascending order, the states with services or children that were entered in this
-	// macrostep and not left again.
+	// statesToInvoke holds the states whose services or children are still to be started, in ascending order. This
+	// macrostep has entered these states and not left them again.
 	statesToInvoke []int
 	// computeEntrySet reuses the memory of entrySet and entry.
 	entrySet *entrySet

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reset prepares the interpreter for a copied snapshot.
+// reset prepares the interpreter for a step. The Stepper has already copied the snapshot into x.snapshot.
 func (x *interpreter) reset(onMicrostep func(Microstep)) {
 	if x.snapshot.configuration.many != nil {
 		x.snapshot.configuration = x.snapshot.configuration.clone()

@@ -163,7 +163,7 @@ func (c *compiler) deferral(descriptor string) deferral {
 // idHolders finds states that use the same ID and can be active at the same time.
 type idHolders struct {
 	chart *chart
-	// first maps an ID and a state to the first state at or below that state, in document order, that uses the ID.
+	// first maps an ID and a state to the first user of the ID, in document order, at or below that state.
 	first map[heldID]int
 }
 

@@ -116,7 +116,7 @@ func (x *interpreter) isActive(state int) bool {
 	return x.chart.isActive(state, &x.snapshot.configuration)
 }
 
-// getTransitionDomain returns the domain of a transition. It is precomputed unless it depends on history.
+// getTransitionDomain returns the domain of a transition. It uses the domain that plan has precomputed, if any.
 func (x *interpreter) getTransitionDomain(t *transition) int {
 	if t.planned {
 		return t.domain

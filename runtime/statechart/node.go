@@ -25,7 +25,7 @@ type chart struct {
 	description Description
 	foreign     bool
 	warnings    []Finding
-	// handlesErrors is set if some transition names ExecutionError.
+	// handlesErrors is set if some transition in On matches ExecutionError.
 	handlesErrors bool
 	input         Payload
 	// defers is set if some state defers events. usesChildren is set if some state or action refers to child instances.
@@ -91,7 +91,7 @@ type transition struct {
 	// index is the transition's index in chart.transitions, or -1 if it is not a transition of the definition.
 	index int
 
-	// planned is set if the domain and the entry set do not depend on history.
+	// planned is set if plan has precomputed the domain and the entry set.
 	planned bool
 	domain  int
 	entry   []entering

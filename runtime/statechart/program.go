@@ -3,9 +3,11 @@ package statechart
 import "slices"
 
 // program is a microstep of one transition, computed at compile time. It does the work of exitStates, the transition's
-// actions and enterStates, but visits only states with actions. The source is atomic, and the domain is not parallel.
-// The states that are left or entered are neither parallel nor final, and have no timers, services or children. The
-// states that are left have no history state as a child.
+// actions and enterStates, but visits only states with actions.
+//
+// Only a simple transition has a program. Its source is atomic, and its domain is not parallel. The states that it
+// leaves or enters are neither parallel nor final, and have no timers, services or children. No history state is a
+// child of a state that it leaves.
 type program struct {
 	// actions holds the exit actions, the transition's actions and the entry actions, in this order. `left` is the
 	// index of the transition's first action, and `entered` is the index of the first entry action.
@@ -13,8 +15,8 @@ type program struct {
 	left, entered int
 	// `from` is the leaf that the program leaves. `to` is the leaf that it enters.
 	from, to uint16
-	// fastPath is set if the program covers the whole macrostep: no action can fail or request effects, and the chart
-	// is settled in the leaf `to`.
+	// fastPath is set if the program covers the whole macrostep. No action can then fail or request effects. The leaf
+	// `to` is settled, unless the chart is foreign.
 	fastPath bool
 }
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Resolution answers callers that wait for an instance under a name, such as tasks of Step Functions workflows, with an
-// outcome or a failure.
+// Resolution answers callers that wait for an instance under a name, such as tasks of Step Functions workflows. The
+// answer is an outcome or a failure.
 type Resolution[C any] struct {
 	Name    string // the name that callers wait under
 	Outcome string // the word that callers branch on; in State.Resolve it defaults to the state's ID

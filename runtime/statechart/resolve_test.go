@@ -17,7 +17,7 @@ type parcelOrder struct {
 	Parcel string `json:"parcel"`
 }
 
-// shipping returns a chart with two waiting tasks, one for each half of the journey.
+// shipping returns a chart that answers callers under the names packing, delivery and audit.
 func shipping() statechart.Definition[parcelOrder] {
 	return statechart.Definition[parcelOrder]{
 		ID: "order", Version: 1, Initial: "placed",

@@ -172,7 +172,7 @@ func (c *chart) restoreValue(value json.RawMessage, state int, into *configurati
 }
 
 // shapeChange names the migration change for a state whose kind (atomic, compound or parallel) differs from the stored
-// version. MoveState cannot split a state into regions.
+// version. A state that is parallel now needs a Rewrite, because MoveState cannot split a state into regions.
 func (c *chart) shapeChange(n *node, stored []string) string {
 	switch {
 	case n.index > 0 && n.kind == compound:

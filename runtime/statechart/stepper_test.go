@@ -12,7 +12,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// count is the context of charts for counting allocations.
+// count is the context of the charts in the allocation tests.
 type count struct{ N int }
 
 type (

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// targets resolves a target attribute: state references separated by spaces.
+// targets resolves a list of state references that are separated by spaces.
 func (c *compiler) targets(n *node, text, place string) []int {
 	var targets []int
 	if text != "" && strings.TrimSpace(text) == "" {

@@ -49,7 +49,8 @@ func (c *chart) unmatched(change, format string, args ...any) error {
 	return misfitError{fmt.Errorf(format, args...), change}
 }
 
-// advise completes the remedy of an error. `stored` is the version that stored the snapshot.
+// advise turns a misfitError into an UnreadableError with a remedy. It returns any other error unchanged. `stored` is
+// the version that stored the snapshot.
 func (c *chart) advise(err error, stored int) error {
 	var unfit misfitError
 	if !errors.As(err, &unfit) {

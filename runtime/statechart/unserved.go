@@ -1,7 +1,7 @@
 package statechart
 
-// unserved finds an unsettled active leaf that waits for a service that does not run. It returns the leaf and the
-// service's ID. This version itself never stores such a leaf.
+// unserved finds an unsettled active leaf that waits for a service, although the service is not running. It returns the
+// leaf and the service's ID. This version itself never stores such a snapshot.
 //
 // A leaf counts only if the chart is certain to leave it when the service ends. The service may belong to the leaf or
 // to an ancestor. A leaf with an eventless transition, its own or an ancestor's, does not count, because it may wait
@@ -33,7 +33,8 @@ func (c *chart) unserved(s *bareSnapshot) (leaf *node, service string, ok bool) 
 }
 
 // alwaysLeft reports whether the event always makes the chart leave an active state. The state's own transitions must
-// leave it, regardless of their guards. No states except its ancestors may handle the event or preempt the transition.
+// leave it, whichever guard holds. Apart from the state, only its ancestors may handle the event, because a transition
+// of any other state could preempt its transition.
 func (c *chart) alwaysLeft(n *node, typ string) bool {
 	for i := range c.nodes {
 		if i == n.index || c.isDescendant(n.index, i) {

@@ -156,7 +156,7 @@ func ExampleAfter() {
 	// done {"callee":"555-0100"}
 }
 
-// parcel is an entity of an existing program, which stores the state in it.
+// parcel is an entity of an existing program. The program stores the machine's state in it.
 type parcel struct {
 	State    stage  `json:"state"`
 	Station  string `json:"station,omitempty"`

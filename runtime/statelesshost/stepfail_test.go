@@ -54,8 +54,8 @@ func TestANestedTransitionFailsTheStep(t *testing.T) {
 	}
 }
 
-// The host observes the inner transition first, which enters the substate b. It then observes the outer transition, a
-// reentry of the superstate a. A reentry can also begin in b, so this order does not reveal the error.
+// The inner transition enters the substate b. The outer transition is a reentry of the superstate a. The host observes
+// the inner one first. This order does not reveal the error, because a reentry can also begin in b.
 func TestATransitionDuringAReentryFailsTheStep(t *testing.T) {
 	t.Parallel()
 	sm := statelesshost.NewStateMachine()

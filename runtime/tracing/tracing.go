@@ -19,7 +19,7 @@ const (
 	Effect Kind = "effect"
 )
 
-// Activity is work with a beginning and an end.
+// Activity is a piece of the loop's work, such as a turn or an attempt of a service.
 type Activity struct {
 	Kind     Kind
 	Instance string

@@ -21,7 +21,8 @@ type backupCommand struct {
 // backupPageMax is the most items that one request reads.
 const backupPageMax = 500
 
-// itemTriesMax limits the attempts at a request of backup or import. At a high rate, throttling is expected.
+// itemTriesMax is the maximum number of attempts for one request of settle backup or settle import. At a high rate,
+// throttling is expected.
 const itemTriesMax = 10
 
 // items returns a client that reads and writes whole items, and counts the reads.

@@ -34,7 +34,8 @@ func (s *session) itemLines(name string, copied io.Writer) iter.Seq2[itemjson.Li
 	}
 }
 
-// backupTable is a table of the items in backup files. A store can only list and commit with this table.
+// backupTable is a DynamoDB client for a table with the items of backup files. A store on this client can only list and
+// commit.
 type backupTable struct {
 	dynamostore.Client
 
@@ -46,7 +47,7 @@ type backupTable struct {
 // backupTablePage is the number of items in a page of a backupTable.
 const backupTablePage = 100
 
-// newBackupTable returns a table of the items of the files. Call `stop` after the last use.
+// newBackupTable returns a client that lists the items of the files. Call `stop` after the last use.
 func newBackupTable(s *session, files []string) (table *backupTable, stop func()) {
 	next, stop := iter.Pull2(func(yield func(itemjson.Item, error) bool) {
 		for _, name := range files {

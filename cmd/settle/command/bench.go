@@ -26,7 +26,7 @@ import (
 const (
 	benchRateMax   = 1000
 	benchEventsMax = 10_000
-	benchPacedMax  = time.Hour // the time to send the events at the rate
+	benchPacedMax  = time.Hour // for sending all events at --rate
 	// benchEventBytesMax is the size limit of the event. Ten events of this size fit into one billed request of 64 KB.
 	benchEventBytesMax = 6 << 10
 	// benchIdleMax is how long a benchmark waits while no instance changes.
@@ -98,7 +98,7 @@ func (c *benchCommand) validate() error {
 // mustAsk reports whether the benchmark needs a confirmation.
 func (c *benchCommand) mustAsk() bool { return !c.Yes && !c.Local && c.Clean == "" }
 
-// paced returns the time to send the events at the rate.
+// paced returns how long it takes to send all events at --rate.
 func (c *benchCommand) paced() time.Duration {
 	return time.Duration(c.Events) * time.Second / time.Duration(c.Rate)
 }
@@ -210,7 +210,7 @@ func (b *bench) chooseEvent(s *session) error {
 	}
 }
 
-// cleanRun ends the instances that a killed run left.
+// cleanRun ends the remaining instances of a run that was killed.
 func (b *bench) cleanRun(ctx context.Context) error {
 	progress := b.session.newProgress("instance ended", "instances ended")
 	defer progress.end()

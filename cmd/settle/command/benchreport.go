@@ -56,7 +56,8 @@ type measured struct {
 
 // benchComputed has upper bounds, because the command cannot count the consumer's turns, reads and invocations.
 type benchComputed struct {
-	// Turns is the number of writes, or of events if that is lower: each turn writes and applies at least one event.
+	// Turns is the lower of the numbers of writes and events. Each turn makes at least one write and applies at least
+	// one event.
 	Turns int64 `json:"turns_max"`
 	// FIFORequests assumes that each turn needs its own receive and delete.
 	FIFORequests      float64 `json:"fifo_requests_per_event_max"`
@@ -65,11 +66,11 @@ type benchComputed struct {
 	DollarsPerMillion float64 `json:"usd_per_million_events"`
 }
 
-// pacedReport is the result of the measurement at a rate.
+// pacedReport is the result of the measurement that sends events at --rate.
 type pacedReport struct {
 	measured
 	SentPerSecond float64 `json:"sent_per_second"`
-	// EnqueueToCommit is the time from the scheduled time of an event to the last write of its instance.
+	// EnqueueToCommit is the time from the scheduled time of an event to the last commit of its instance.
 	EnqueueToCommit load.Summary `json:"enqueue_to_commit"`
 	// SenderLag is how late the command sent the events. EnqueueToCommit includes it.
 	SenderLag load.Summary `json:"sender_lag"`

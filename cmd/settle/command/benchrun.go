@@ -70,8 +70,8 @@ func (t *benchTarget) isApplied(queue string) bool {
 	return applied >= 0 && !t.record.Owes()
 }
 
-// sendPaced sends one event to each instance at the rate. Each event starts its instance, so the instance's last write
-// is the commit of this event.
+// sendPaced sends one event to each instance, at --rate. Each event starts its instance, so the instance's last
+// commit belongs to this event.
 func (m *measurement) sendPaced(ctx context.Context) error {
 	sending, stop := graceful(ctx)
 	defer stop()
@@ -94,7 +94,7 @@ func (m *measurement) sendPaced(ctx context.Context) error {
 	return cmp.Or(cmp.Or(failed...), err)
 }
 
-// sendAtOnce sends the benchmark's events as fast as it can, in batches, taking the instances in turn.
+// sendAtOnce sends the benchmark's events in batches, as fast as it can, and spreads them evenly over the instances.
 func (m *measurement) sendAtOnce(ctx context.Context) error {
 	sending, stop := graceful(ctx)
 	defer stop()

@@ -25,7 +25,7 @@ const (
 	// benchExecutionsMax is the maximum number of executions of each workflow. Their histories fit into the quota of
 	// GetExecutionHistory.
 	benchExecutionsMax = 100
-	// callbackSecondsMax is the timeout of the callback. It ends the executions that a killed run left.
+	// callbackSecondsMax is the timeout of the callback. If a run is killed, this timeout ends its executions.
 	callbackSecondsMax = 300
 )
 
@@ -54,7 +54,7 @@ const expressWorkflow = `{
   }
 }`
 
-// benchOutcome is the input of the Express workflow, and the callback of the Standard workflow.
+// benchOutcome is the input of the Express workflow, and the output of the callback in the Standard workflow.
 const benchOutcome = `{"outcome": "verified"}`
 
 // workflowReport is the result of a workflow.
@@ -138,7 +138,7 @@ func (b *bench) measureWorkflows(ctx context.Context) (reports []workflowReport,
 	return reports, nil
 }
 
-// measure creates a workflow, starts its executions at the rate with `run`, and deletes the workflow.
+// measure creates a workflow, calls `run` for each of its executions at --rate, and deletes the workflow.
 func (w *workflows) measure(ctx context.Context, typ types.StateMachineType, definition string, run func(ctx, calling context.Context, machine string) error) (report workflowReport, err error) {
 	report.Type = typ
 	calling, stop := graceful(ctx)

@@ -233,7 +233,7 @@ func (c *bulkFlags) ask(ctx context.Context, s *session, j *journal, action stri
 	return s.confirm(ctx, question, "nothing was changed")
 }
 
-// duration returns the time that count instances take at the rate.
+// duration returns how long `count` instances take at --rate.
 func (c *bulkFlags) duration(count int) time.Duration {
 	return time.Duration(count) * time.Second / time.Duration(c.Rate)
 }
@@ -241,8 +241,8 @@ func (c *bulkFlags) duration(count int) time.Duration {
 // measuredMin is the number of finished instances needed to measure the speed.
 const measuredMin = 2 * workersMax
 
-// left returns the remaining time of a process that has finished some of its instances. It uses --rate, or the measured
-// speed if that is lower.
+// left estimates the time until all `count` instances are finished. It uses --rate, or the measured speed if that is
+// lower.
 func (c *bulkFlags) left(count, finished int, elapsed time.Duration) time.Duration {
 	left := c.duration(count - finished)
 	if finished < measuredMin {
@@ -319,8 +319,8 @@ func (c *bulkFlags) processOne(ctx context.Context, o *operator, j *journal, nex
 	}
 }
 
-// apply processes an instance. It reads the instance again after each conflict, because an earlier process of this run
-// may have caused it with a late write.
+// apply processes an instance. After each conflict, it reads the instance again, because the conflict may come from a
+// late write of an earlier process of this run.
 func (c *bulkFlags) apply(ctx context.Context, o *operator, instance string, action bulkAction) (result outcome, err error) {
 	id, err := instances.ParseID(instance)
 	if err != nil {

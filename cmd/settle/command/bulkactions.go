@@ -31,11 +31,11 @@ type bulkAction struct {
 	isDone func(instances.Record) bool
 	// finish, if set, completes an instance for which isDone is true. By default, the run only wakes the instance.
 	finish func(context.Context, instances.Record) error
-	// apply returns durable.ErrConflict if the instance has changed since the record was read.
+	// apply performs the action. It returns durable.ErrConflict if the instance has changed since the record was read.
 	apply func(context.Context, instances.Record) error
 }
 
-// Run sends an event to each instance. The stamp of the run is the event's ID, so a repeated send changes nothing.
+// Run sends an event to each instance. The event's ID contains the run's stamp, so a repeated send changes nothing.
 func (c *bulkSendCommand) Run(ctx context.Context, s *session) error {
 	payload, err := pairs(c.Payload)
 	if err != nil {
@@ -87,7 +87,8 @@ func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run rearms each instance and its finished children. The stamp of the run is the instance's new step count.
+// Run rearms each instance and its finished children. Rearming raises a step count to at least the run's stamp. So the
+// step count shows which instances are done.
 func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
 	c.matches = func(record instances.Record) bool {
 		return record.Status == statechart.Active || record.Parent != nil || record.Owes()

@@ -29,7 +29,8 @@ const (
 	devAWSPort  = "7389"
 )
 
-// functionTimeoutLeast is the default DeadlineMargin of the loop's Config, plus three seconds for services.
+// functionTimeoutLeast is the shortest --function-timeout: the default of durable.Config.DeadlineMargin, plus three
+// seconds for services.
 const functionTimeoutLeast = 5 * time.Second
 
 type devCommand struct {

@@ -235,7 +235,7 @@ func (f *forgetting) erase(ctx context.Context, id instances.ID, op instances.Op
 	return nil
 }
 
-// prepare loads the belongings of the next batch of a bulk run into memory, in place of the previous batch's. It also
+// prepare loads the belongings of the next batch of a bulk run into memory, and drops the previous batch. It also
 // deletes the batch's messages in the dead-letter queues, except for instances that check refuses.
 func (f *forgetting) prepare(ctx context.Context, batch []chosen, op instances.Operation) error {
 	var ids, all []instances.ID

@@ -112,7 +112,7 @@ func (c *importCommand) size() (bytes int64, err error) {
 	return bytes, nil
 }
 
-// unreadableMax is how many lines without an item a run accepts.
+// unreadableMax is the maximum number of lines without an item that a run accepts.
 const unreadableMax = 100
 
 // lines yields the items of the files, at a bounded rate.
@@ -225,8 +225,8 @@ func (r *importing) put(ctx context.Context, item itemjson.Item) (stored itemjso
 	return nil, err
 }
 
-// overwrite replaces the stored item. It does not replace an instance that changed after import read it. The SDK may
-// repeat a request, and the first request may arrive late, after the instance has changed again.
+// overwrite replaces the stored item, unless it is an instance that has changed since import read it. The condition
+// also refuses a late request: the SDK may repeat a request, and the first one may arrive after a further change.
 func (r *importing) overwrite(ctx context.Context, item, stored itemjson.Item) (isDone bool, err error) {
 	input := &dynamodb.PutItemInput{TableName: &r.Table, Item: item}
 	if stored["revision"] != nil && stored["updated_at"] != nil {

@@ -148,7 +148,7 @@ func (j *journal) readLine(text []byte) error {
 	return nil
 }
 
-// advance counts the outcome of the instance with the number.
+// advance counts the outcome of the instance at position `number` of the list.
 func (j *journal) advance(number int, result outcome) {
 	j.counts[result]++
 	for j.ahead[number] = true; j.ahead[j.done]; j.done++ {

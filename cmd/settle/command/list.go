@@ -186,7 +186,7 @@ func (f placeFlags) filter(s *session, known *durable.Machines) (dynamostore.Fil
 	if err := checkState(known, f.Machine, f.State); err != nil {
 		return filter, err
 	}
-	// If the tags are known, a tag that no version of the machine has is a typo too.
+	// If no version of the machine has the tag, the tag is a typo too. If the tags are unknown, every tag is accepted.
 	if tags, listed := s.tags(f.Machine); f.Tag != "" && listed && !slices.Contains(tags, f.Tag) {
 		return filter, fmt.Errorf("%w: machine %s has no tag %q: expected one of %s", errNotFound, f.Machine, f.Tag, strings.Join(tags, ", "))
 	}

@@ -121,7 +121,7 @@ func (c *moveFlags) patches(ctx context.Context, s *session) (patches []any, err
 	return patches, nil
 }
 
-// changeArguments returns the arguments that describe the move. If --patch is set, its value is the first patch.
+// changeArguments returns the arguments that describe the move. If --patch is set, `patches` starts with its value.
 func (c *moveFlags) changeArguments(patches []any) []string {
 	var given []string
 	if c.Place != "" {

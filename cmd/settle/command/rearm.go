@@ -106,7 +106,7 @@ func (c *rearmCommand) Run(ctx context.Context, s *session) error {
 	return errors.Join(c.answer(s, report, func() error { return r.found.Write(s.Out, s.style, c.DryRun) }), err)
 }
 
-// receivers returns the prefix that selects the chosen instances in MoveSends.
+// receivers returns the prefix with which MoveSends selects the chosen instances as receivers.
 func (c *rearmCommand) receivers() string {
 	switch {
 	case c.Instance != "":

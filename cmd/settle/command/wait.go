@@ -139,8 +139,8 @@ func (w *waiter) reserve(ctx context.Context, event producer.Event) error {
 	}
 }
 
-// await polls until the instance meets the condition of --wait. If the sent event has a type, the instance must first
-// have applied the event. `ignored` reports whether the event is known to have been ignored.
+// await polls until the instance meets the condition of --wait. Unless the message was only a wake-up, the instance
+// must first have applied the event. `ignored` reports whether the event is known to have been ignored.
 func (w *waiter) await(outer context.Context) (shown view.Instance, ignored bool, err error) {
 	ctx, stop := context.WithTimeoutCause(outer, w.flags.timeout(), errTimeUp)
 	defer stop()

@@ -20,10 +20,10 @@ import (
 var crosscheck = flag.Bool("crosscheck", false, "run TestCrosscheck against other emulators, in real time, for some minutes")
 
 type emulator struct {
-	name     string // the name with the version, as in the documentation
+	name     string // as in the list of differences
 	services []string
-	// command returns a command that serves on a loopback port, in the folder testdata/npm. Its first word is a program
-	// on the PATH. The field is nil for awslocal.
+	// command returns the command that starts the emulator on a loopback port. It runs in the folder testdata/npm. Its
+	// first word is a program on the PATH. The field is nil for awslocal.
 	command func(port string) []string
 }
 
@@ -44,8 +44,8 @@ var emulators = []emulator{
 }
 
 // TestCrosscheck runs the tests of the behaviours in real time against other emulators. It also runs them against
-// awslocal. If awslocal passes, slow tests do not explain another emulator's failures. Every difference must be listed
-// in differences, and every listed difference must occur.
+// awslocal. If awslocal passes, the machine was fast enough, so another emulator's failures are not due to slow tests.
+// Every difference must be listed in differences, and every listed difference must occur.
 func TestCrosscheck(t *testing.T) {
 	t.Parallel()
 	if !*crosscheck {

@@ -1,7 +1,7 @@
 package conformance_test
 
-// difference is a behaviour that an emulator lacks. It describes only the first failure of the test. Further
-// differences may follow.
+// difference is a behaviour that an emulator lacks. It describes only the first failure in the behaviour's test, so the
+// emulator may differ in more ways.
 type difference struct {
 	emulator, service, behaviour string
 	// `does` describes what the emulator does instead of that behaviour.

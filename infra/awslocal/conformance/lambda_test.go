@@ -37,7 +37,7 @@ type function struct {
 	payloadBytesMax int      // the size of the largest payload
 }
 
-// measured is a handler of the function that records the size of its payloads.
+// measured wraps a handler and records the size of the function's largest payload.
 type measured struct {
 	lambda.Handler
 	f *function

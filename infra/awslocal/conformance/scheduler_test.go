@@ -45,7 +45,7 @@ func (q queue) target(group, input string) *types.Target {
 
 const anyRole = "arn:aws:iam::123456789012:role/any"
 
-// schedule returns the input that creates a schedule that fires once.
+// schedule returns the input of CreateSchedule for a schedule that fires once.
 func schedule(name string, due time.Time, target *types.Target) *scheduler.CreateScheduleInput {
 	return &scheduler.CreateScheduleInput{
 		Name: &name, Target: target, ScheduleExpression: aws.String(due.UTC().Format("at(2006-01-02T15:04:05)")),
@@ -70,7 +70,8 @@ func (w *world) getSchedule(ctx context.Context, group, name string) (*scheduler
 	return w.scheduler.GetSchedule(ctx, &scheduler.GetScheduleInput{GroupName: &group, Name: &name})
 }
 
-// deleteSchedule deletes a schedule of the default group. The SDK writes a new ClientToken into the input of each call.
+// deleteSchedule deletes a schedule of the default group. Each call has its own input, into which the SDK writes a new
+// ClientToken.
 func (w *world) deleteSchedule(ctx context.Context, name string) error {
 	_, err := w.scheduler.DeleteSchedule(ctx, &scheduler.DeleteScheduleInput{Name: &name})
 	return err
@@ -82,8 +83,8 @@ func wantNoSchedule(t *testing.T, what string, err error) {
 	wantAs(t, what, err, new(*types.ResourceNotFoundException))
 }
 
-// wantArrivals fails unless these messages arrive at the time `due`, and no other message arrives for a day. Each
-// message is given as its group and body, separated by a space. In real time it waits only some seconds.
+// wantArrivals fails unless these messages arrive at the time `due`, and no other message arrives for a day, or for two
+// seconds in real time. Each message is given as its group and body, separated by a space.
 func (q queue) wantArrivals(due time.Time, all ...string) {
 	q.t.Helper()
 	var got []string

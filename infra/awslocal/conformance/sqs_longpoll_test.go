@@ -90,7 +90,7 @@ func longpollClientGone(t *testing.T, w *world) {
 	gone := q.poll(ctx)
 	next := q.poll(t.Context())
 	hangUp()
-	if w.remote { // In process, the send may still find the cancelled poll waiting.
+	if w.remote { // In process, the test sends while the cancelled poll may still be waiting.
 		w.settle()
 	}
 	sent := time.Now()

@@ -80,7 +80,7 @@ func messageAttributes(t *testing.T, w *world) {
 	out := q.send(in)
 	m := q.receiveOne("a1")
 	want(t, "attributes", given, m.MessageAttributes)
-	// A Python script calculated sum from the description in the SQS Developer Guide.
+	// A Python script calculated this sum from the description in the SQS Developer Guide.
 	const sum = "22c7089977d4c50dd268855bcfbc9ff6"
 	want(t, "MD5OfMessageAttributes of the send", sum, aws.ToString(out.MD5OfMessageAttributes))
 	want(t, "MD5OfMessageAttributes of the receive", sum, aws.ToString(m.MD5OfMessageAttributes))

@@ -82,7 +82,7 @@ func groupLockBatch(t *testing.T, w *world) {
 
 func scanLimit(t *testing.T, w *world) {
 	limit := 120_000
-	if w.virtual() { // a test of the model checks the default
+	if w.virtual() { // a test of the model checks the default limit
 		limit = 20
 		w = inProcessWith(awslocal.Config{FIFOScanMessagesMax: limit})
 	}
@@ -94,7 +94,7 @@ func scanLimit(t *testing.T, w *world) {
 	hot := q.receive(upTo(3), visible(600))
 	wantBodies(t, hot, "a0", "a1", "a2")
 	wantBodies(t, q.receive(upTo(10)))
-	q.delete(hot[2]) // limit messages remain in front of b0, two of them in flight
+	q.delete(hot[2]) // `limit` messages remain in front of b0, two of them in flight
 	wantBodies(t, q.receive(upTo(10)))
 
 	poll := q.poll(t.Context())

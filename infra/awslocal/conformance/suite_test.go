@@ -22,7 +22,7 @@ type behaviour struct {
 	promise string // for docs/awslocal-behaviours.md
 	// test fails if the emulator of w behaves differently. In virtual time it runs in a testing/synctest bubble.
 	test func(t *testing.T, w *world)
-	// connection is set if the behaviour may depend on the connection. The test then also runs over a connection.
+	// connection is set if the behaviour may differ over a connection. The test then also runs over HTTP.
 	connection bool
 	// `takes` is the duration of the test in real time. It is set only if the test takes more than some seconds.
 	takes time.Duration
@@ -107,8 +107,8 @@ func (b behaviour) runAt(t *testing.T, endpoint string) {
 	b.test(t, at(t, endpoint))
 }
 
-// TestOverAConnection runs over HTTP each behaviour with the field `connection` set. The connections are in process and
-// use virtual time.
+// TestOverAConnection uses HTTP to run each behaviour whose field `connection` is set. The connections are in process
+// and use virtual time.
 func TestOverAConnection(t *testing.T) {
 	t.Parallel()
 	for _, s := range services {

@@ -111,8 +111,8 @@ func (w *world) until(instant time.Time) {
 	time.Sleep(time.Until(instant))
 }
 
-// untilJustBefore sleeps until just before a time. In real time it skips the test if that time has passed, because
-// the previous calls were too slow.
+// untilJustBefore sleeps until just before a time. In real time, it skips the test if the previous calls were so slow
+// that this moment has passed.
 func (w *world) untilJustBefore(t *testing.T, instant time.Time) {
 	t.Helper()
 	before := time.Nanosecond
@@ -169,8 +169,8 @@ func must(t *testing.T, what string, err error) {
 	}
 }
 
-// wantCode fails unless err has one of the AWS error codes. Every SQS error has two codes. wantCode checks the code of
-// the SDK's error type.
+// wantCode fails unless err has one of the AWS error codes. For an SQS error, the SDK returns the code of the query
+// protocol if the answer contains it.
 func wantCode(t *testing.T, what string, err error, codes ...string) {
 	t.Helper()
 	if !slices.Contains(codes, errorCode(err)) {
@@ -186,7 +186,8 @@ func wantAs[E error](t *testing.T, what string, err error, target *E) {
 	}
 }
 
-// errorCode returns the AWS error code of err, or "" if it has none.
+// errorCode returns the AWS error code of err, without the prefix of SQS's query protocol. It returns "" if err has
+// none.
 func errorCode(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

@@ -289,7 +289,7 @@ func TestContextSetsLanes(t *testing.T) {
 		scaling, _ := resource.Properties["ScalingConfig"].(map[string]any)
 		concurrencies[scaling["MaximumConcurrency"]] = true
 	}
-	// The forwarders have a concurrency of 10 too.
+	// The concurrency of the lane bulk is not checked here, because the forwarders have a concurrency of 10 too.
 	if !queues["blue-bulk.fifo"] || !concurrencies[20.] || concurrencies[50.] {
 		t.Errorf("expected the queue blue-bulk.fifo and a concurrency of 20 for the main lane, got %v and %v", queues, concurrencies)
 	}

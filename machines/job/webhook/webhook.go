@@ -54,9 +54,9 @@ func read(header http.Header, body []byte) (gateway.WebhookEvent, error) {
 	return gateway.WebhookEvent{To: instances.ID{Machine: "job", ID: instance}, Event: message}, err
 }
 
-// payloadOf returns the JSON of a webhook. GitHub sends it as the body or, if the webhook has the content type
-// application/x-www-form-urlencoded, as the form field payload. payloadOf decides by the body, because the signature
-// does not cover the header Content-Type.
+// payloadOf returns the JSON of a webhook. GitHub sends the JSON as the body. For a webhook with the content type
+// application/x-www-form-urlencoded, GitHub sends it as the form field payload. payloadOf decides by the body, because
+// the signature does not cover the header Content-Type.
 func payloadOf(body []byte) ([]byte, error) {
 	if !bytes.HasPrefix(body, []byte("payload=")) {
 		return body, nil

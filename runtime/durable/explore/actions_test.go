@@ -220,7 +220,7 @@ func (w *world) rearm(machines *durable.Machines, id string) {
 	w.enqueue(queueARN, id, `{"type": "settle.timer", "timer": "resume"}`, "rearm "+id, instances.Place{})
 }
 
-// laterPosts returns the next post that a producer sends once its instance exists.
+// laterPosts returns the action that sends the next of the later posts, if its instance exists.
 func laterPosts(w *world) []action {
 	if len(w.later) == 0 || len(w.applied[w.later[0].group]) == 0 {
 		return nil

@@ -32,8 +32,8 @@ func parseCommands(text string) (commands []command) {
 	return commands
 }
 
-// commands returns the commands that operators may run now. An operator whose command was interrupted runs it again. In
-// place of a move, the operator runs settle resume.
+// commands returns the commands that operators may run now. An operator whose command was interrupted runs it again. If
+// the command is a move, the operator runs settle resume instead.
 func (x *search) commands(w *world, depth int) (actions []action) {
 	for i, c := range w.scenario.commands {
 		for _, id := range slices.Sorted(maps.Keys(w.records)) {

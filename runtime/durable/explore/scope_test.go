@@ -64,7 +64,7 @@ type scenario struct {
 	limit, recent int
 	// hops is the maximum number of messages in a row, 8 by default.
 	hops int
-	// `left` limits the actions other than faults. Olds limits invocations of an old process after a deployment.
+	// `left` limits the actions other than faults. left.Olds limits the invocations of old processes after a deployment.
 	left budget
 	// tasks holds the waiting tasks of Step Functions by token. `versions` names the deployment of a new version, see
 	// hosts.

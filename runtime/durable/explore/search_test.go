@@ -38,7 +38,8 @@ type scope struct {
 // worldsMax bounds a search. It is more than any scenario needs, so a search that finds more worlds would never end.
 const worldsMax = 400_000
 
-// receivesMax exceeds the number of receives of one message that all limits and faults together can cause.
+// receivesMax is more than the receives of one message that the limits and the faults together can cause. A message
+// that is received more often never comes to rest.
 const receivesMax = 9
 
 // node is a visited world, stored as a step from its parent.

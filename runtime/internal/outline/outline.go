@@ -117,7 +117,7 @@ type Made struct {
 // Constructor is the function of package statechart that made an action or a guard.
 type Constructor int
 
-// The constructors that the packages with other formats distinguish. Other stands for all other constructors.
+// The constructors that packages such as xstatejson distinguish. Other stands for all other constructors.
 const (
 	Other Constructor = iota
 	Raise

@@ -72,7 +72,8 @@ func DefaultID(path string, position int) string {
 	return path
 }
 
-// Transitions yields the transitions of the state with the path, with their triggers. The path of the root is empty.
+// Transitions yields the transitions of the state with their triggers. `path` is the path of the state, empty for the
+// root.
 func (s *State) Transitions(path string) iter.Seq2[Trigger, *Transition] {
 	name := cmp.Or(path, s.ID)
 	return func(yield func(Trigger, *Transition) bool) {

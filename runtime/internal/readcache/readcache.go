@@ -17,7 +17,8 @@ const (
 	AgeMax = time.Minute
 	// HitsMin is the number of up-to-date copies in a row after which Get should return copies. A stale copy costs a
 	// failed write, which DynamoDB bills like a write (DynamoDB Developer Guide, "Read and write operations"). A write
-	// costs up to 20 times as much as a read of the same item. So stale copies cost at most as much as the reads.
+	// costs up to 20 times as much as a read of the same item. So all stale copies together cost at most as much as the
+	// reads.
 	HitsMin = 20
 )
 
@@ -42,8 +43,9 @@ func New(now func() time.Time, hitsMin int) *Cache {
 	return &Cache{now: now, hitsMin: hitsMin, copies: map[instances.ID]stored{}}
 }
 
-// Get returns a copy of the record. It returns false while the last copies were stale, which happens if several
-// processes share the events of an instance.
+// Get returns a copy of the record. It returns false if there is no copy, if the copy is older than AgeMax, or if fewer
+// than hitsMin copies in a row were up to date. Copies become stale if several processes share the events of an
+// instance.
 func (c *Cache) Get(id instances.ID) (instances.Record, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

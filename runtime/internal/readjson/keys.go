@@ -30,7 +30,8 @@ const pointersMax = 100
 // KeysOf returns the keys of a type. A type with its own JSON or text methods accepts every key, and so do interfaces.
 func KeysOf(typ reflect.Type) *Keys { return keysOf(typ, map[reflect.Type]*Keys{}) }
 
-// keysOf implements KeysOf. `known` holds the finished and begun results.
+// keysOf implements KeysOf. `known` holds the results so far. It includes types that are still being read, because
+// a type may contain itself.
 func keysOf(typ reflect.Type, known map[reflect.Type]*Keys) *Keys {
 	for pointers := 0; typ.Kind() == reflect.Pointer && !isOpaque(typ); pointers++ {
 		if typ = typ.Elem(); pointers == pointersMax {

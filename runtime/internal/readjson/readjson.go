@@ -121,8 +121,8 @@ func (p place) inner() (place, bool) {
 	return place{}, false
 }
 
-// under returns the value under a key of a struct or a map. It reports false if no field has the key, or if the value
-// of a map decodes.
+// under returns the value under a key of a struct or a map. It reports false if the struct has no field for the key, or
+// if the value in the map decodes.
 func (p place) under(key string, value json.RawMessage) (place, bool) {
 	above := p.key
 	if above != "" {

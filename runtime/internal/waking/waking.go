@@ -59,8 +59,8 @@ func (s Stored) Cause() Cause {
 	}
 }
 
-// awaited returns the timers, tasks and executions that need a scheduled message. It omits those whose message could
-// never be scheduled: FailedEffects then has the effect that failed.
+// awaited returns the timers, tasks and executions that need a scheduled message. It omits those whose effect is in
+// FailedEffects, because their message will never be scheduled.
 func (s Stored) awaited() (names []string) {
 	wait := func(name, effect string) {
 		isOf := func(f instances.FailedEffect) bool { return f.ID == effect || strings.HasPrefix(f.ID, effect+".") }

@@ -15,7 +15,7 @@ const (
 	xstatePackage = "testdata/npm/node_modules/xstate/package.json"
 )
 
-// XState runs every case in Node. The command table measures it.
+// XState runs every case in Node. The command in the folder table measures it.
 func TestXStateDoesTheSameWork(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat(xstatePackage); errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") != "true" {

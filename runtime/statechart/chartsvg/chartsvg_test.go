@@ -16,7 +16,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// check draws a chart. It reports the flaws of the drawing, and whether the SVG is XML.
+// check draws a chart. It fails the test if the drawing has flaws or the SVG is not XML.
 func check(t *testing.T, name string, chart *outline.Chart) *drawing {
 	t.Helper()
 	d := layout(chart)

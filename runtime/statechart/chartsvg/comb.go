@@ -20,7 +20,8 @@ type comb struct {
 	edges  []*edge
 }
 
-// takeComb removes the comb from a graph. It returns nil if the transitions of the root are few.
+// takeComb removes the comb from a graph and returns it. If the comb would have fewer than combTeeth teeth,
+// takeComb returns nil and changes nothing.
 func takeComb(g *graph) *comb {
 	if len(g.root.children) == 0 || g.root.children[0].kind != anyState {
 		return nil

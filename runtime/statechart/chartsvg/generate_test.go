@@ -28,7 +28,7 @@ func randomChart(seed uint64, breadth int) *outline.Chart {
 	return chart
 }
 
-// addEndings adds up to 15 states to the root, each with transitions from the root alone, as for a comb.
+// addEndings adds up to 15 states to the root. Only transitions of the root lead to them, as in a comb.
 func (g *generator) addEndings(root *outline.State) {
 	for i := range 1 + g.IntN(15) {
 		end := outline.State{ID: fmt.Sprintf("ending%d", i)}

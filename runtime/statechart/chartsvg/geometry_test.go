@@ -50,7 +50,7 @@ func (e *edge) segments() []rect {
 	return out
 }
 
-// wide returns the rectangle of a line, which has no width, with the width of the stroke.
+// wide widens the rectangle of a line by the width of the stroke.
 func wide(s rect) rect { return rect{s.X - 0.6, s.Y - 0.6, s.W + 1.2, s.H + 1.2} }
 
 // texts returns the places of the texts in a node.

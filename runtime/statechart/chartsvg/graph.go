@@ -60,7 +60,7 @@ type edge struct {
 	wire
 }
 
-// transition is a transition of an edge, or one without a target, which is listed in its state.
+// transition is a transition of an edge. A transition without a target has no edge: its state lists it.
 type transition struct {
 	trigger outline.Trigger
 	// cause is the trigger in words.

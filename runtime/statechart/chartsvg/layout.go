@@ -47,9 +47,10 @@ type drawing struct {
 	width, height float64
 }
 
-// layout computes the drawing of a chart. The result depends only on the chart. Each round aims the edges that leave a
-// container at their labels, or in the fourth round at their far ends, as drawn in the round before. The best round
-// counts. Without such edges, there is only one round. Larger charts have fewer rounds, because a round takes time.
+// layout computes the drawing of a chart in up to four rounds and returns the best one. Each round aims the edges that
+// cross the border of a container at the places of their labels in the round before. The fourth round aims them at
+// their far ends instead. Without such edges, there is only one round. Larger charts have fewer rounds, because a round
+// takes time. The result depends only on the chart.
 func layout(chart *outline.Chart) *drawing {
 	best := layoutRound(chart, nil, false)
 	rounds := 4
@@ -228,7 +229,8 @@ func (n *node) enclose() {
 	if n.parent == nil {
 		return
 	}
-	// Each port of an inner edge blocks two gaps at most. With this width, every other edge finds a place between them.
+	// The port of an edge that crosses the border blocks at most two gaps between ports. With this width, every edge
+	// that ends at the border still finds a place.
 	own := 0
 	for _, it := range n.parent.scope.nodes {
 		if it.node == n {

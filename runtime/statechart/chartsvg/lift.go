@@ -50,8 +50,8 @@ const (
 )
 
 // lift distributes the edges over the scopes. An edge between states of different containers becomes one between
-// siblings in the scope of their least common ancestor. Further spans connect it with its states, through the bottom
-// border of each container around its upper end, and through the top border of each container around its lower end.
+// siblings in the scope of their least common ancestor. Further spans lead from its ends to the states. They cross the
+// bottom border of each container around the upper state, and the top border of each container around the lower state.
 func lift(g *graph) {
 	items := map[*node]*item{}
 	for _, n := range g.nodes {

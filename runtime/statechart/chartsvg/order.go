@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// The cost of missing a goal once, as a length of edges in pixels.
+// Weights in the cost of an order or a drawing. A pixel of edge length has the weight 1.
 const (
-	crossingWeight = 160.0
+	crossingWeight = 160.0 // of a crossing
 	turnWeight     = 100.0 // of a transition that is drawn left of an earlier transition on the same event
-	widthWeight    = 0.6
+	widthWeight    = 0.6   // of a pixel of width
 )
 
 // separation is the least distance between two items in a rank.
@@ -120,7 +120,8 @@ func (it *item) fixedPort(span *item) (offset float64, fixed bool) {
 	return x - it.node.box.W/2, fixed
 }
 
-// barycenter returns the best of the orders in which each item moves toward the mean of its neighbours.
+// barycenter moves each item toward the mean position of its neighbours, in several rounds, and returns the best order
+// found.
 func (o *orderer) barycenter() []int {
 	n := len(o.items)
 	neighbours := make([][]int, n)
@@ -190,8 +191,8 @@ func (o *orderer) depthFirst(neighbours [][]int) []int {
 	return order
 }
 
-// cost rates an order by its crossings, and by the length and width of a drawing in which each item is in the middle of
-// the room that it has.
+// cost rates an order by its crossings, by the evaluation order of transitions, and by the width and edge length of a
+// drawing. In that drawing, each item stands in the middle of its room.
 func (o *orderer) cost(order []int) float64 {
 	for p, i := range order {
 		o.position[i] = p
@@ -199,7 +200,7 @@ func (o *orderer) cost(order []int) float64 {
 	return o.length(order) + crossingWeight*float64(o.crossings()) + o.turned()
 }
 
-// turned is the part of the cost that depends on the order of evaluation.
+// turned is the part of the cost for transitions that are drawn left of transitions that are evaluated earlier.
 func (o *orderer) turned() float64 {
 	cost := 0.0
 	for _, pair := range o.turns {

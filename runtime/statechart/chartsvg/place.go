@@ -27,7 +27,7 @@ func place(s *scope) {
 	assignPorts(s)
 }
 
-// slack is how much closer than separation a column may come to an item in order to become straight.
+// slack is how much closer than separation a column may come to an item if this makes the column straight.
 const slack = 6.0
 
 // placer holds the items of a scope in their order, and the distances between them.
@@ -262,7 +262,7 @@ func (it *item) bends(x float64) int {
 	return n
 }
 
-// reaches reports whether a port of the span at a node can be at x.
+// reaches reports whether the span's port at the node n can be at x.
 func (it *item) reaches(n *item, end int, x float64) bool {
 	if math.Abs(it.port[end]-x) < 0.1 {
 		return true

@@ -37,10 +37,10 @@ func (it *item) assignSide(spans []*item, end int) {
 		}
 	}
 	slices.SortStableFunc(free, func(a, b *item) int { return compare(a.x, b.x) })
-	if len(taken) > 0 { // Between the ports of inner edges, each port takes the nearest place.
+	if len(taken) > 0 { // Each free port takes the nearest place between the fixed ports.
 		for _, span := range free {
 			from, to := low, high
-			for _, other := range spans { // A port on the side of its column crosses no other edge.
+			for _, other := range spans { // Edges do not cross if their ports are in the order of their columns.
 				if _, fixed := it.fixedPort(other); !fixed {
 					continue
 				}
@@ -82,8 +82,8 @@ func (it *item) portRange(end int) (low, high float64) {
 	return low, high
 }
 
-// nearestFree returns the x nearest to the desired one that keeps portGap to all taken places. With the whole border as
-// bounds there always is one, because containers are wide enough.
+// nearestFree returns the x nearest to the desired one that keeps portGap to all taken places. If the bounds are the
+// whole border, such an x always exists, because containers are wide enough.
 func nearestFree(want, low, high float64, taken []float64) (x float64, found bool) {
 	x = min(max(want, low), high)
 	candidates := []float64{x}
@@ -99,8 +99,9 @@ func nearestFree(want, low, high float64, taken []float64) (x float64, found boo
 	return x, found
 }
 
-// spread moves ascending values apart to portGap within the bounds, as near to where they were as possible: an isotonic
-// regression by the pool-adjacent-violators algorithm (Ayer et al. 1955).
+// spread moves ascending values until they are at least portGap apart within the bounds, if there is room. They stay as
+// near to their old places as possible: an isotonic regression by the pool-adjacent-violators algorithm (Ayer et al.
+// 1955).
 func spread(values []float64, low, high float64) {
 	n := len(values)
 	if n == 0 {

@@ -5,7 +5,8 @@ import "slices"
 // workMax limits the work of one sifting, counted in segments, so that large charts stay fast.
 const workMax = 5_000_000
 
-// sift moves each item, and each group of an item and its neighbours, to its best position until nothing improves.
+// sift moves each item, and each group of a node and its columns, to its best position. It stops when a round improves
+// nothing, after three rounds, or at workMax.
 func (o *orderer) sift(order []int) {
 	n := len(o.items)
 	best := o.cost(order)
@@ -89,7 +90,7 @@ func (o *orderer) siftGroup(order, try, group []int, cost float64) float64 {
 	least := 0.97 * o.length(try)
 	rate := func(p, crossings int) {
 		c := float64(crossings)*crossingWeight + o.turned()
-		if c+least > best { // For a lower cost, the edges would have to be much shorter.
+		if c+least > best { // Only a length below `least` could lower the cost.
 			return
 		}
 		if c += o.length(try); c < best {

@@ -101,7 +101,7 @@ func (e *edge) precedes(other *edge) bool {
 	return false
 }
 
-// sentence describes a transition in words, for people who hear the drawing.
+// sentence describes a transition in words, for users of screen readers.
 func (t *transition) sentence() string {
 	text := t.cause
 	if t.guard != "" {

@@ -68,7 +68,7 @@ func (d *drawing) write(options Options) []byte {
 
 func (w *writer) printf(format string, args ...any) { fmt.Fprintf(&w.Buffer, format, args...) }
 
-// text escapes a text for an element or an attribute. XML has no form for most control characters.
+// text escapes a text for an element or an attribute. It replaces most control characters, which XML cannot express.
 func text(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' || r == 0xFFFE || r == 0xFFFF {

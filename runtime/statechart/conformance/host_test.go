@@ -133,7 +133,7 @@ func (h *host) receive(event statechart.Event) error {
 	return nil
 }
 
-// sentEvent decodes an event between sessions.
+// sentEvent decodes an event that one session sends to another.
 func sentEvent(body json.RawMessage) statechart.Event {
 	var head struct{ Type string }
 	told := &message{}

@@ -14,7 +14,7 @@ import (
 // hangs is longer than any timeout.
 const hangs = 1000 * time.Hour
 
-// Outcomes is the sequence of outcomes of a fake service. Calls beyond the last one succeed. The words:
+// Outcomes is the sequence of outcomes of a fake service. Calls after the last listed outcome succeed. The words:
 //
 //	ok      the call succeeds
 //	fail    it fails

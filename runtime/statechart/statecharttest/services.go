@@ -19,7 +19,8 @@ func (p *Player[C]) settle() error {
 	return nil
 }
 
-// serve runs the attempts of one invocation until it ends, or until a timer makes the instance leave its state.
+// serve runs the attempts of one invocation until it ends, or until a timer makes the instance leave the state that
+// invoked it.
 func (p *Player[C]) serve(key string) error {
 	p.t.Helper()
 	for p.awaits(key) {

@@ -111,7 +111,7 @@ var rawJSON = cmp.FilterPath(
 // difference compares two values, including unexported fields. It treats nil and empty as equal.
 func difference(a, b any) string {
 	if reflect.DeepEqual(a, b) {
-		return "" // This is the common case. It avoids the cost of a report.
+		return "" // Most values are equal. They do not need the costly report.
 	}
 	return cmp.Diff(a, b, cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty(), rawJSON)
 }

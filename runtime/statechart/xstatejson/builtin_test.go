@@ -38,7 +38,7 @@ func TestEffectsMatchXState(t *testing.T) {
 	if difference := differs(ours, theirs); difference != "" {
 		t.Error(difference)
 	}
-	// Requested effects are compared as text, because the host performs them.
+	// The engine only requests effects, so the test compares the requests as text.
 	if got := string(theirs.Emitted) + string(theirs.Logged) + string(theirs.Received); got != `[{"type":"SEEN","x":[1]}]["here"][{"input":{"n":1}},{"type":"HI","y":2}]` {
 		t.Errorf("XState let out %s", got)
 	}

@@ -19,15 +19,17 @@
 // schemas, options, and leftovers of XState 4 such as tsTypes. An empty array under "on", as in XState's exports of
 // SCXML, means no transitions.
 //
-// A chart has at least one state, so a machine without states has the state "atomic". The names of states and charts
-// are parts of paths and keys. In the key of a state, each '.', '#', '/' and space becomes '_': "in progress" is the
-// state in_progress. In the ID of a machine, characters other than ASCII letters, digits, '-' and '_' become '-'. In
-// targets, a machine without id has XState's default ID "(machine)". The ID of its chart is machine.
+// A chart has at least one state, so a machine without states becomes a chart with the state "atomic". The names of
+// states and charts are parts of paths and keys. In the key of a state, each '.', '#', '/' and space becomes '_':
+// "in progress" is the state in_progress. In the ID of a machine, characters other than ASCII letters, digits, '-' and
+// '_' become '-', or are dropped at either end. In targets, a machine without id has XState's default ID "(machine)".
+// The ID of its chart is machine.
 //
-// For a transition, it reads target (a sibling, ".child", "#id", "#id.child", or several in an array), guard, actions,
-// reenter, description, meta (ignored). A transition may be just a target, and may be in an array. A transition without
-// target and actions forbids its event, as do "" and null. An asterisk is a wildcard only alone or after the last dot,
-// as in XState. Read drops transitions on other descriptors with asterisks, because no event matches them.
+// For a transition, Read reads target (a sibling, ".child", "#id", "#id.child", or several in an array), guard,
+// actions, reenter, description, meta (ignored). A transition may be just a target, and may be in an array. A
+// transition without target and actions forbids its event, as do "" and null. An asterisk is a wildcard only alone or
+// after the last dot, as in XState. Read drops transitions on other descriptors with asterisks, because no event
+// matches them.
 //
 // A route is a transition of the root on {"type": "xstate.route", "to": "#id"}. onSnapshot of an invocation is a
 // transition on xstate.snapshot.ID. Services send no snapshots, so this event only comes from outside.
@@ -97,7 +99,7 @@
 //
 //	events    the event types that no other key names
 //	internal  the event types that never come from outside
-//	children  the IDs of children that only Go code spawns and whose ends have transitions
+//	children  the IDs of children that only Go code spawns and whose done or error events have transitions
 //
 // All durations are in milliseconds. Children follow the services in "invoke", with the machine's ID as "src". Write
 // includes the contexts, outputs and child inputs that Read has read. It omits values that Go code computes, and

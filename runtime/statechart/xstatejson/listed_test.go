@@ -28,7 +28,7 @@ func listed(t *testing.T, config string, events ...any) (*statechart.Chart[count
 	return chart, step.Next, theirs
 }
 
-// The tests below show the differences outside the algorithm: see docs/charts/xstate-and-scxml.md.
+// The tests below show differences from XState that lie outside SCXML's algorithm: see docs/charts/xstate-and-scxml.md.
 
 func TestOnlyThisEngineRunsExitActionsOnStop(t *testing.T) {
 	t.Parallel()

@@ -87,8 +87,9 @@ func outputOf(e statechart.Event) string {
 	return "output " + string(output)
 }
 
-// notes returns an action that logs a line without changing the context, so that a chart can rest after taking it. The
-// number of such lines in a step is limited, so only machines with such transitions use it.
+// notes returns an action that logs a line as an effect. The action does not change the context, so a chart can rest
+// after an eventless transition with it. A step has a limited number of effects, so only machines with eventless
+// transitions that change nothing log with notes.
 func notes(line func(statechart.Event) string) statechart.Action[counter] {
 	note := statechart.SendTo("LOG", func(_ counter, e statechart.Event) (string, any) {
 		return logTarget, map[string]string{"line": line(e)}

@@ -68,7 +68,8 @@ func extractConfigs(t *testing.T, from source) [][]byte {
 	return configs
 }
 
-// anyName implements every name as testdata/driver.cjs does for a parity.
+// anyName implements every name of a config, as testdata/driver.cjs does. A guard holds if the sum of the parity and of
+// the characters of the guard's name is even.
 func anyName(parity int) xstatejson.Implementations[counter] {
 	return xstatejson.Implementations[counter]{
 		Context: func(statechart.Start) counter { return counter{} },
@@ -100,7 +101,8 @@ const (
 	uncompiled = "uncompiled"
 )
 
-// tryConfig reads a config, and runs it on both engines for each parity. why explains verdicts other than "agree".
+// tryConfig reads a config, and runs it on both engines for each parity of anyName. why explains verdicts other than
+// "agree".
 func tryConfig(oracle *xstate, config []byte, seed uint64) (verdict, why string, err error) {
 	theirs, err := oracle.ask(map[string]any{"config": json.RawMessage(config), "shape": true})
 	if err != nil {

@@ -46,8 +46,6 @@ func appendJSON(to []byte, v any) []byte {
 	}
 }
 
-// The random machines of the oracle, in a form that can be shrunk, and their encoding.
-
 // config encodes the machine as an XState config.
 func (d *drawn) config() []byte {
 	if d.text == nil {

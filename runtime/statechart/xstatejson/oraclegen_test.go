@@ -358,7 +358,7 @@ func (g *drawer) targets(from *drawnState) []string {
 }
 
 // silence reports whether a transition may have no target. In machines with regions, it rarely returns true, because
-// XState then skips the ancestors of the regions.
+// SCXML may also take a transition of an ancestor of the regions, and XState does not.
 func (g *drawer) silence() bool {
 	return !slices.ContainsFunc(g.states, func(s *drawnState) bool { return s.kind == "parallel" }) &&
 		g.parent[g.states[0]].kind != "parallel" || g.one(40)

@@ -2,8 +2,9 @@ package xstatejson_test
 
 import "slices"
 
-// resting may add eventless transitions without a bound. XState takes them until a microstep changes nothing. Such a
-// transition has no target, or leads to the state itself. The transitions of a router choose a child by guards.
+// resting may add unbounded eventless transitions to a state. XState takes them until a microstep changes nothing.
+// The transition of an atomic state has no target, or leads to the state itself. The transitions of a compound state
+// choose a child by guards: such a state is a router.
 func (g *drawer) resting(s *drawnState) {
 	for at := s; at != nil; at = g.parent[at] {
 		if at.router { // Two routers would undo each other's choices for ever.

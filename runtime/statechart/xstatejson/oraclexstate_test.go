@@ -24,7 +24,7 @@ type xstate struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	mu  sync.Mutex
-	// parity, if set, gives every name of a config an implementation.
+	// parity, if set, gives every name of a config an implementation: see anyName.
 	parity *int
 }
 

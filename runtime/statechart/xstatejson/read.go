@@ -226,8 +226,8 @@ func (r *reader[C]) layOut(config *value, parent *stateNode, key, at string, dep
 	return n
 }
 
-// stateName converts the key of a state to the state's ID in the chart. Paths and targets separate IDs with '.', '#'
-// and spaces, and names of instances with '/'. Each of these characters becomes '_'.
+// stateName converts the key of a state to the state's ID in the chart. The characters '.', '#', '/' and space separate
+// the parts of paths, targets and instance names. Each of them, and each unprintable character, becomes '_'.
 func stateName(key string) string {
 	return strings.Map(func(c rune) rune {
 		if strings.ContainsRune(".#/ ", c) || !unicode.IsPrint(c) {
@@ -237,8 +237,8 @@ func stateName(key string) string {
 	}, key)
 }
 
-// chartID returns the ID of the chart for a machine's ID: each run of characters that an ID must not contain becomes '-'.
-// The default of XState, "(machine)", becomes "machine".
+// chartID returns the ID of the chart for a machine's ID. Each run of characters that an ID must not contain becomes
+// '-', or is dropped at either end. The default of XState, "(machine)", becomes "machine".
 func chartID(id string) string {
 	words := strings.FieldsFunc(id, func(c rune) bool { return c > unicode.MaxASCII || c != '-' && !plain(string(c)) || c == '$' })
 	return cmp.Or(strings.Join(words, "-"), "machine")

@@ -9,7 +9,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// The keys of the objects of a config.
+// The keys that each kind of object in a config may have.
 var (
 	stateKeys = []string{
 		"id", "type", "initial", "states", "on", "always", "after", "invoke", "onDone", "entry", "exit",
@@ -68,7 +68,7 @@ var notAtRoot = []struct{ key, why string }{
 	{"route", "is not allowed at the root, which is always active"},
 }
 
-// onlyState is the state of a machine without states, because a chart has at least one state.
+// onlyState is the state that Read adds to a machine without states, because a chart needs at least one.
 const onlyState = "atomic"
 
 // state reads a state and its descendants.

@@ -267,8 +267,8 @@ func (r *reader[C]) targets(n *stateNode, path string, v *value) string {
 	return strings.Join(targets, " ")
 }
 
-// resolve resolves a target as XState does: "#id" and a path below it from anywhere, ".child" below the state itself,
-// or else a sibling and a path below it.
+// resolve resolves a target as XState does. "#id" and "#id.path" are valid from anywhere. ".path" starts below the
+// state itself. Any other target is a sibling, or a path that starts with a sibling.
 func (r *reader[C]) resolve(n *stateNode, target string) (*stateNode, string) {
 	var from *stateNode
 	var rest []string

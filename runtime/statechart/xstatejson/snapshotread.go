@@ -155,7 +155,7 @@ func (r *snapshotReader) path(at, id string) string {
 	return path
 }
 
-// service finds the service of an active state that runs as an actor.
+// service finds the service of an active state that XState ran as the actor with the given name.
 func (r *snapshotReader) service(name string) chartService {
 	for _, path := range r.active {
 		for i, invoke := range stateAt(&r.outline.Root, path).Invoke {

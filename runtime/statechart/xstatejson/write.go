@@ -94,7 +94,8 @@ func (w *writer) findActors(s *outline.State, path string) {
 	}
 }
 
-// findActor determines the XState ID of an invoked actor. XState counts services and children together.
+// findActor determines the XState ID of an invoked actor. A default ID contains a position, for which XState counts
+// services and children together.
 func (w *writer) findActor(path, id string, child bool, index, position int) {
 	name := id
 	if id == "" {

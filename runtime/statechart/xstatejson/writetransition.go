@@ -104,8 +104,8 @@ var ends = []struct {
 	{doneChild, xstateDoneActor, true}, {errorChild, xstateError, true},
 }
 
-// twin returns the counterpart of a wildcard for the ends of services or of children. XState has one wildcard for both.
-// twin reports false if Read adds no counterpart.
+// twin returns the wildcard for the ends of children, given the wildcard for the ends of services, or the reverse.
+// XState has one wildcard for both. twin reports false if Read would not add the returned wildcard.
 func (w *writer) twin(descriptor string) (string, bool) {
 	for i, end := range ends {
 		if descriptor == end.prefix+"*" {
@@ -254,8 +254,8 @@ func (w *writer) transition(path string, t *outline.Transition) value {
 	return v
 }
 
-// targets writes the targets of a state: a sibling by its key, a descendant as ".child", and any other state as
-// "#machine.path".
+// targets writes the targets of a transition or history state at a path: a sibling by its key, a descendant as
+// ".child", and any other state as "#machine.path".
 func (w *writer) targets(path string, targets []string) value {
 	var items []value
 	for _, to := range targets {

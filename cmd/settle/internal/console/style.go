@@ -139,8 +139,8 @@ func Obeys(out io.Writer) bool { return IsTerminal(out) && os.Getenv("TERM") != 
 // HasColor reports whether to write colors to `out`. It respects NO_COLOR (https://no-color.org).
 func HasColor(out io.Writer) bool { return Obeys(out) && os.Getenv("NO_COLOR") == "" }
 
-// Escape escapes all non-printable characters except line feeds in Go's notation, such as \x1b, so that a terminal does
-// not interpret them.
+// Escape writes all non-printable characters, except line feeds, as escape sequences of Go, such as \x1b. So a
+// terminal does not interpret them.
 func Escape(text string) string {
 	return escape(text, func(r rune) bool { return r == '\n' }, func(r rune, invalid string) string {
 		if invalid != "" {

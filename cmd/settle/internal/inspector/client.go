@@ -75,8 +75,8 @@ func (c *client) sendExisting(ctx context.Context) error {
 }
 
 // show sends the events of a commit and the snapshot that the commit stored, unless that snapshot or a later one has
-// been sent. If the instance has not been sent yet, show first sends its actor. A commit without transitions only
-// introduces the instance. show returns the name of the oldest ancestor.
+// been sent. If the instance has not been sent yet, show first sends its actor. If it has, show sends nothing for a
+// commit without transitions. show returns the name of the oldest ancestor.
 func (c *client) show(ctx context.Context, committed durable.Committed, ancestors int) (root string, err error) {
 	record, name := committed.Record, committed.Record.Instance.String()
 	before, known := c.known[name]

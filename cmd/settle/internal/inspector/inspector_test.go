@@ -178,7 +178,7 @@ func TestALateClientReceivesTheInstancesAndThenTheLaterCommits(t *testing.T) {
 		ctx := t.Context()
 		s.listed = func() {
 			inspected.Committed(ctx, commit(record("1", 7, statechart.Active), "STALE"))
-			inspected.Committed(ctx, commit(record("1", 8, statechart.Active))) // It only counts a try.
+			inspected.Committed(ctx, commit(record("1", 8, statechart.Active))) // A commit without transitions.
 			inspected.Committed(ctx, commit(record("1", 9, statechart.Active), "DIM", "done.invoke.x"))
 			again := record("2", 1, statechart.Active)
 			again.CreatedAt = epoch.Add(time.Hour)

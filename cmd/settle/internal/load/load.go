@@ -69,8 +69,8 @@ func Summarize(samples []time.Duration) Summary {
 	return Summary{Samples: len(sorted), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }
 
-// Percentile returns the nearest-rank percentile of samples in ascending order: the smallest sample that is not below
-// `percent` percent of the samples. It needs at least one sample and a percentage of 1 to 100.
+// Percentile returns the nearest-rank percentile of samples in ascending order: the smallest sample that is at
+// least as large as `percent` percent of the samples. It needs at least one sample and a percentage of 1 to 100.
 func Percentile(sorted []time.Duration, percent int) time.Duration {
 	return sorted[(percent*len(sorted)+99)/100-1]
 }

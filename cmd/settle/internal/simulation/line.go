@@ -138,7 +138,9 @@ func (s *Simulation) end(given line, id string, prefix endPrefix) (statechart.Ev
 	return statechart.Event{}, fmt.Errorf("%w: expected the ID of a running service or child (%s), got %q", ErrRefused, list(running), id)
 }
 
-// actorID returns the ID that XState gives to an invocation without an ID, from its position and the state's ID.
+// actorID returns the ID that XState gives to an invocation without an ID, such as "0.light.on": its position in the
+// state `path`, and the state's ID. `id` is the ID that this runtime gives to the same invocation. If the invocation
+// has an ID of its own, actorID returns "".
 func (s *Simulation) actorID(path, id string, child bool) string {
 	root, prefix := s.chart.Definition(), s.chart.ID()
 	states, services := root.States, root.Invoke

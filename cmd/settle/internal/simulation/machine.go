@@ -20,14 +20,14 @@ type (
 	state = statechart.State[data]
 )
 
-// ErrName is returned by New if Config names a guard or a delay that the machine does not have, or if Config lacks a
-// delay that the machine has.
+// ErrName is returned by New if Config names a guard or a delay that the machine does not have. New also returns it if
+// Config lacks a delay that the machine needs.
 var ErrName = errors.New("wrong guards or delays")
 
 // names are the names of guards and delays in a machine.
 type names struct{ guards, delays, missing []string }
 
-// compile reads a config twice. The first pass finds the names in it.
+// compile reads a config twice. The first pass finds the names of its guards and delays.
 func compile(machine []byte, config Config) (*statechart.Chart[data], error) {
 	var found names
 	def, err := xstatejson.Read(machine, xstatejson.Implementations[data]{Otherwise: standIns(Config{}, &found)})
@@ -75,7 +75,7 @@ func standIns(config Config, found *names) xstatejson.Otherwise[data] {
 	}
 }
 
-// constants adds the named delays with a length in the config itself to `found`.
+// constants adds to `found` the named delays whose length is in the config itself.
 func constants(after []statechart.After[data], states []state, found *names) {
 	for i := range after {
 		if after[i].ID != "" {

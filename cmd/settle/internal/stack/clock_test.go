@@ -130,7 +130,7 @@ func TestClockPassesAChainOfTimersExactly(t *testing.T) {
 	})
 }
 
-// A workflow waits for 36 hours. Then a timer of the instance that started it runs for a day.
+// An instance starts a workflow that waits for 36 hours. Then a timer of the instance runs for a day.
 func TestClockPassesTheWaitOfAWorkflowInStep(t *testing.T) {
 	t.Parallel()
 	type none struct{}

@@ -16,7 +16,7 @@ import (
 // ConsolePrefix is the path of the console on the gateway's port.
 const ConsolePrefix = "/console"
 
-// consolePoll is the time between two reads of an open page of the console.
+// consolePoll is the interval at which an open page of the console polls.
 const consolePoll = 250 * time.Millisecond
 
 // withConsole returns a handler that serves the console below ConsolePrefix, and everything else with `api`.

@@ -40,7 +40,7 @@ func (s *Stack) newGateway(queues queueURLs) (http.Handler, error) {
 	})
 }
 
-// function starts a function behind a queue.
+// function creates an execution environment of a Lambda function behind a queue.
 type function func() awslocal.Invoker
 
 // inProcess returns a function that runs in this process.

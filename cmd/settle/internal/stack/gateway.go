@@ -15,9 +15,8 @@ import (
 // shutdownTimeout is how long close waits for requests in flight.
 const shutdownTimeout = 5 * time.Second
 
-// The gateway's timeouts keep a stalled client from holding its connection forever. In order, they limit reading the
-// headers, reading the whole request, creating and writing the response (the timeout of a function), and waiting for
-// the next request.
+// The gateway's timeouts, named after the fields of http.Server, keep a stalled client from holding its connection
+// forever. writeTimeout also limits the time to create the response, so it equals the timeout of a function.
 const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second

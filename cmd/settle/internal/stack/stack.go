@@ -1,6 +1,6 @@
-// Package stack runs Settle on this machine in one process: the AWS endpoint with queues and table, the consumer and
-// the delay forwarder behind Lambda's poller, and the gateway. The handlers are the same as on AWS, and get the same
-// events over the same wire protocols.
+// Package stack runs Settle on this machine: the AWS endpoint with queues and table, the gateway, and the functions
+// behind the queues, which a poller like Lambda's invokes. Unless Config.Consumer is set, everything runs in one
+// process. The handlers are the same as on AWS, and get the same events over the same wire protocols.
 //
 // A stack listens on loopback ports or not at all. Without ports, clients reach it in process, and inside a
 // testing/synctest bubble it runs in virtual time.
@@ -324,7 +324,7 @@ const (
 	// retention is the longest message retention that SQS allows.
 	retention = 14 * 24 * time.Hour
 	// receivesMax is the largest maxReceiveCount that SQS allows. The redrive policy is the last resort: the runtime
-	// decides what to park, and a message that cannot be forwarded waits until the outage ends.
+	// decides what to park, and during an outage, messages that cannot be forwarded stay in their queue.
 	receivesMax = 1000
 )
 

@@ -141,8 +141,8 @@ func (p *player) endRun(run pipelineRun, states, state string) {
 	p.showEnd(end{run.instance, states}, ended)
 }
 
-// agreed returns a service level agreement whose deadline is the given time from the next event, rounded up to seconds.
-// `before` is the time from the warning to the deadline.
+// agreed returns a service level agreement. `deadline` is the time from the next event to the deadline, which is
+// rounded up to seconds. `before` is the time from the warning to the deadline.
 func (p *player) agreed(deadline, before time.Duration) pipeline.SLA {
 	at := time.Now().UTC().Add(p.config.Pause + deadline + time.Second - 1).Truncate(time.Second)
 	return pipeline.SLA{Deadline: at.Format(time.RFC3339), ExpectedDurationSeconds: int(before / time.Second)}
@@ -174,7 +174,7 @@ func (p *player) late() {
 	p.endRun(run, "run.cancelled, sla.breached", "Cancelled")
 }
 
-// moreEnds plays three runs at the same time. It prints only their histories.
+// moreEnds plays three runs at the same time. It prints how they end, but not their transitions while they run.
 func (p *player) moreEnds() {
 	p.title("One waiting task, many ends",
 		"The workflow waits in one task, and branches on the outcome, not just on success and failure.",

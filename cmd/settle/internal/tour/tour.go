@@ -1,6 +1,6 @@
 // Package tour demonstrates Settle to new users. It plays five machines and their workflows end to end, and prints each
-// transition as it happens. Each scene ends with the path of the execution and the history of the instance. [Play]
-// plays the scenes once on its own stack. [Tour.Loop] repeats them on the caller's stack.
+// transition as it happens. Each scene ends with the histories of its instances and the paths of their executions.
+// [Play] plays the scenes once on its own stack. [Tour.Loop] repeats them on the caller's stack.
 package tour
 
 import (
@@ -162,7 +162,7 @@ type player struct {
 	stack *stack.Stack
 	// round is the number of the round on this stack, from 1.
 	round int
-	// pages are the instances whose page's address has been printed. If nil, no address is printed.
+	// pages has each instance whose address in the console has been printed. If nil, no address is printed.
 	pages map[string]bool
 	// ends are the instances that have ended as expected.
 	ends []end

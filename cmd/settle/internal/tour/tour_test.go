@@ -118,8 +118,8 @@ func TestTourPrintsItsTranscript(t *testing.T) {
 	}
 }
 
-// TestEachSceneEndsWithItsStateAndPath checks the path of each execution, the last line of its instance's history, its
-// result, and the instance's final state.
+// TestEachSceneEndsWithItsStateAndPath checks the path and the result of each execution. It also checks the last line
+// of the history and the final state of each instance.
 func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 	t.Parallel()
 	scenes := regexp.MustCompile(`(?m)^\d\. `).Split(playWhole(t), -1)[1:]
@@ -134,8 +134,8 @@ func TestEachSceneEndsWithItsStateAndPath(t *testing.T) {
 		scene    int
 		instance string
 		state    string
-		// `path` ends the text before the history. After it, the text contains `history`, the last line of the history, and
-		// `end`.
+		// The text before the history ends with `path`. The text after that contains the last line of the history,
+		// `history`, and the result, `end`.
 		path, history, end string
 	}{
 		{1, "job/run-1001-job-1", "success", "Queued → PickedUp? → InProgress → Outcome → Succeeded ", "completed in_progress → success", `SUCCEEDED {"outcome": "success", "output": {"conclusion": "success", "launches": 1`},

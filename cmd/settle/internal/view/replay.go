@@ -15,7 +15,7 @@ func WriteReplay(w io.Writer, style console.Style, counts []recording.Count, row
 	for _, count := range counts {
 		table.Add(Bold(count.Machine), Plain(fmt.Sprint(count.Version)), Plain(fmt.Sprint(count.Same)), problems(count.Differ), problems(count.Partial))
 	}
-	table.OmitZeros("PARTIAL") // Only accepted differences cut a run without a difference to show.
+	table.OmitZeros("PARTIAL") // Without --accept, no run is PARTIAL.
 	if err := table.Write(w); err != nil {
 		return err
 	}

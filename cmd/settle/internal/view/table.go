@@ -38,7 +38,7 @@ func WriteCheck(w io.Writer, style console.Style, command string, rows []compat.
 		table.Add(Bold(row.Machine), Plain(fmt.Sprint(row.Version)), Plain(string(row.Status)), State(strings.Join(row.State, ", ")),
 			Plain(fmt.Sprint(row.Fit)), Plain(fmt.Sprint(row.Migrate)), problems(row.Break), problems(row.Unstarted), problems(row.Park))
 	}
-	table.OmitZeros("UNSTARTED", "PARK") // Most deployments have none, and a narrow terminal has no room.
+	table.OmitZeros("UNSTARTED", "PARK") // Most deployments have no such instances, and terminals may be narrow.
 	if err := table.Write(w); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (l *Log) line(instance string, t instances.Transition) string {
 	return b.String()
 }
 
-// Table has rows in columns of equal width, two spaces apart, below a header. On a narrow terminal, a row takes several
+// Table has rows in aligned columns, two spaces apart, below a header. On a narrow terminal, a row takes several
 // lines. No text is cut, so that names can be copied. Table libraries cut or break cells on narrow terminals.
 type Table struct {
 	style console.Style

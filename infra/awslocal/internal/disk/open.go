@@ -49,9 +49,9 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-// options keeps the list of free pages out of the file. After a purge the list can be long, and each transaction would
-// write it. bbolt rebuilds the list when it opens the file, by reading all pages. This costs little, because awslocal
-// reads the whole file at that time too.
+// options returns bbolt options that keep the list of free pages out of the file. After a purge the list can be long,
+// and each transaction would write it. bbolt rebuilds the list when it opens the file, by reading all pages. This costs
+// little, because awslocal reads the whole file at that time too.
 func options() *bbolt.Options {
 	return &bbolt.Options{Timeout: lockWait, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType}
 }
@@ -119,7 +119,7 @@ func syncFolder(dir string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// explain adds advice to an error of opening the file.
+// explain adds advice to an error from opening the file.
 func explain(path string, err error) error {
 	var system *fs.PathError
 	advice := "; restore a backup of it, move it away, or choose another folder"

@@ -99,7 +99,7 @@ func (m *Model) prepareGets(now time.Time, name string, wanted keysAndAttributes
 	return reads, nil
 }
 
-// add performs the reads of one table until the budget is used up.
+// add performs the reads of one table until the budget, in bytes, is used up.
 func (a *batchGetAnswer) add(name string, wanted keysAndAttributes, reads []*read, budget *int, returned string) {
 	var consumed capacity
 	items := []attribute.Map{}

@@ -15,8 +15,8 @@ import (
 // and table quotas").
 const IndexesMax = 20
 
-// createTableRequest holds the supported parameters of CreateTable. Capacity and billing mode are checked
-// and described, but never throttle a request.
+// createTableRequest holds the supported parameters of CreateTable. The model validates the capacity and the billing
+// mode, and returns them in descriptions. They never throttle a request.
 type createTableRequest struct {
 	TableName                 *string
 	AttributeDefinitions      []attributeDefinition

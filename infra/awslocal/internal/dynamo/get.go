@@ -33,7 +33,7 @@ type read struct {
 	table      *table
 	key        attribute.Map
 	projection *expression.Projection
-	// refused is the error if the request does not fit the table. See write.refused.
+	// refused is the error of a request that does not fit the table. See write.refused.
 	refused *wire.Error
 }
 

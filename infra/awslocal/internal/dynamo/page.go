@@ -183,8 +183,8 @@ func (r *pageRequest) newReader(s *source, filter *expression.Condition, project
 	return reader, s.table.checkPaths(projection.Paths())
 }
 
-// read reads a page. The page ends at Limit, or when the items read, before filter and projection, reach 1 MB.
-// LastEvaluatedKey is then the key of the last item read, even if no items follow.
+// read reads a page. The page ends once it has read Limit items or 1 MB of items, both counted before filter and
+// projection. LastEvaluatedKey is then the key of the last item read, even if no items follow.
 func (p *pageReader) read(walk iter.Seq2[string, attribute.Map]) pageAnswer {
 	items := []attribute.Map{}
 	answer := pageAnswer{}

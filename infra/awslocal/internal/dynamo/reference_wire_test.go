@@ -43,7 +43,7 @@ func decode(answer any) plain {
 	return plainOf(answer.(map[string]any))
 }
 
-// throughJSON encodes and decodes a member of an error, which the model returns unencoded.
+// throughJSON encodes and decodes a member of an error, because the model returns error members as Go values.
 func throughJSON(member any) (answer any) {
 	body, err := json.Marshal(member)
 	if err == nil {

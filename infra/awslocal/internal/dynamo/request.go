@@ -60,8 +60,7 @@ func decodeError(parameter string, err error) *wire.Error {
 	return wire.Errorf("SerializationException", "The value of %s is of the wrong type: %v", parameter, err)
 }
 
-// checkEnum accepts an empty value, which means that the parameter is absent, and the allowed values. It rejects all
-// others.
+// checkEnum rejects a value that is not allowed. It accepts an empty value, which means that the parameter is absent.
 func checkEnum(parameter, value string, allowed ...string) *wire.Error {
 	if value == "" || slices.Contains(allowed, value) {
 		return nil

@@ -30,7 +30,7 @@ type table struct {
 	indexes []*index
 	ttl     timeToLive
 
-	kept *record.Touched // the model's Touched
+	kept *record.Touched // shared with the model
 }
 
 // define derives key and indexes from the definition.
@@ -45,7 +45,7 @@ func (t *table) define() (failed *wire.Error) {
 // The ARN of a table is tableARNPrefix followed by the table's name. Requests may use the ARN or the name.
 const tableARNPrefix = "arn:aws:dynamodb:" + wire.Region + ":" + wire.Account + ":table/"
 
-// table returns a table, after deleting the items that have expired by now.
+// table returns a table. It first deletes the items whose deletion by TTL is due.
 func (m *Model) table(now time.Time, name *string) (*table, *wire.Error) {
 	if name == nil {
 		return nil, missing("tableName")
@@ -87,7 +87,7 @@ func (t *table) replace(now time.Time, old, changed attribute.Map) {
 	}
 }
 
-// checkNew rejects an item that a put must not store.
+// checkNew validates the keys and the size of an item to put.
 func (t *table) checkNew(item attribute.Map) *wire.Error {
 	if failed := t.schema.checkItem(item); failed != nil {
 		return failed
@@ -103,7 +103,7 @@ func (t *table) checkNew(item attribute.Map) *wire.Error {
 	return nil
 }
 
-// checkUpdated rejects an item that an update must not create. Its key is already validated.
+// checkUpdated validates the index keys and the size of an updated item. The item's primary key is already validated.
 func (t *table) checkUpdated(item attribute.Map) *wire.Error {
 	for _, index := range t.indexes {
 		if index.checkItem(item) != nil {

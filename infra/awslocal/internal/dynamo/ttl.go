@@ -9,9 +9,9 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/wire"
 )
 
-// TTLDelay is the time from an item's expiry, or from its last write if that is later, to its deletion. DelayTTL
-// overrides it. AWS deletes expired items within a few days. On AWS and here, readers can receive expired items, so
-// they must check the expiry time themselves.
+// TTLDelay is how long an item remains after its expiry time or its last write, whichever is later. DelayTTL overrides
+// it. AWS deletes expired items within a few days. On AWS and here, readers can receive expired items, so they must
+// check the expiry time themselves.
 const TTLDelay = time.Minute
 
 // ttlPast is the maximum age of an expiry time. Items that expired more than five years ago are not deleted (DynamoDB

@@ -153,8 +153,8 @@ func TestUpdate_fails_on_unsuitable_items(t *testing.T) {
 	}
 }
 
-// TestUpdate_does_not_change_the_old_item checks that a change deep in an item does not affect its old image, which
-// shares the unchanged parts.
+// TestUpdate_does_not_change_the_old_item checks that a change deep in an item does not affect the item's old image.
+// The two share the unchanged parts.
 func TestUpdate_does_not_change_the_old_item(t *testing.T) {
 	t.Parallel()
 	for _, expression := range []string{"SET l[0] = :x", "SET l[1].k = :x", "REMOVE l[0]", "REMOVE l[1].k", "ADD l[0] :x"} {

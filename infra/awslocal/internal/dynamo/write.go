@@ -32,7 +32,8 @@ type write struct {
 	update *expression.Update
 	// checksOnly is set if the write does not change the item.
 	checksOnly bool
-	// refused is the error if the request does not fit the table. It fails a single write and cancels a transaction.
+	// refused is the error of a request that does not fit the table, such as a put without the key. It fails a single
+	// write and cancels a transaction.
 	refused *wire.Error
 }
 
@@ -63,7 +64,7 @@ func (w *write) perform(now time.Time) (old, changed attribute.Map, failed *wire
 }
 
 // prepare validates the parameters that all conditional writes share, and the update expression if there is one. The
-// caller sets key, produce and refused.
+// caller sets key and produce, and passes the errors of its own checks to refuse.
 func (m *Model) prepare(now time.Time, request *conditional, update *string) (*write, *wire.Error) {
 	if failed := checkEnum("returnValuesOnConditionCheckFailure", request.ReturnValuesOnConditionCheckFailure, "ALL_OLD", "NONE"); failed != nil {
 		return nil, failed

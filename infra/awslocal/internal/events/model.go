@@ -68,7 +68,7 @@ func New() *Model {
 // operation is an operation of the API.
 type operation func(m *Model, now time.Time, body []byte) (any, *wire.Error)
 
-// of returns an operation with a typed input.
+// of adapts a method with a typed input to an operation.
 func of[In any](perform func(m *Model, now time.Time, in *In) (any, *wire.Error)) operation {
 	return func(m *Model, now time.Time, body []byte) (any, *wire.Error) {
 		var in In

@@ -52,7 +52,7 @@ type entry struct {
 	Time                             *float64 // in seconds since 1970
 }
 
-// size follows "Calculating PutEvents event entry size" of the EventBridge User Guide.
+// size returns the size of an entry in bytes (EventBridge User Guide, "Calculating PutEvents event entry size").
 func (e *entry) size() int {
 	size := len(e.Source) + len(e.DetailType)
 	if e.Time != nil {

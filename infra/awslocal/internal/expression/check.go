@@ -17,8 +17,8 @@ type function struct {
 	needsPath bool
 	// value is set if a call is an operand, not a condition.
 	value bool
-	// types lists the allowed types of the arguments after the path. An argument whose type is not known before evaluation
-	// is not checked. A nil list allows any type.
+	// types lists the allowed types of the arguments after the path. Only arguments whose type is known before
+	// evaluation are checked. A nil list allows any type.
 	types []attribute.Type
 }
 

@@ -137,7 +137,7 @@ func (p *parser) pathName() (string, error) {
 	return next.text, nil
 }
 
-// index parses the rest of [index]. An index that overflows an int becomes the largest int.
+// index parses a list index and its closing bracket. A number that overflows an int becomes the largest int.
 func (p *parser) index() (int, error) {
 	if p.peek().kind != number {
 		return 0, p.unexpected()

@@ -47,7 +47,8 @@ func scanKey(key string) (kind, int) {
 	return scan(key)
 }
 
-// CheckUsed returns an error that names the placeholders that no expression has used, if there are any.
+// CheckUsed returns an error that names the unused placeholders. It returns nil if the expressions have used all of
+// them.
 func (p *Placeholders) CheckUsed() error {
 	var unused []string
 	for _, key := range slices.Sorted(maps.Keys(p.names)) {

@@ -57,7 +57,7 @@ func (e *Encoder) Time(t time.Time) {
 	e.Uint(uint64(nanoseconds<<1^nanoseconds>>63) + 1)
 }
 
-// Decoder decodes what an Encoder has written. After a failure its methods return zero values, and Close returns the
+// Decoder decodes the output of an Encoder. After a failure its methods return zero values, and Close returns the
 // error.
 type Decoder struct {
 	rest   []byte

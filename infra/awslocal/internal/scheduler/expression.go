@@ -112,7 +112,7 @@ func (t timing) ended(occurrence time.Time) bool {
 	return t.every > 0 && !t.end.IsZero() && occurrence.After(t.end)
 }
 
-// checkBounds rejects dates that a new rate must not have.
+// checkBounds rejects a rate whose StartDate or EndDate is invalid at the time `now`.
 func (t timing) checkBounds(now time.Time) *wire.Error {
 	switch {
 	case t.every == 0:

@@ -8,7 +8,7 @@ import (
 
 // The first retry of an invocation comes retryFirst after the first attempt. The interval doubles with each retry, up
 // to retryLast. AWS documents only that it backs off exponentially. With these values, the default of 185 retries fits
-// into the default of 24 hours.
+// into the default maximum event age of 24 hours.
 const (
 	retryFirst = time.Second
 	retryLast  = 8 * time.Minute

@@ -78,7 +78,7 @@ func dueKey(at time.Time, serial uint64) string {
 	return timeKey(at) + string(binary.BigEndian.AppendUint64(nil, serial))
 }
 
-// timeKey returns a key that sorts like the time. It flips the sign of the seconds, so that times before 1970 sort
+// timeKey returns a key that sorts like the time. It flips the sign bit of the seconds, so that times before 1970 sort
 // first.
 func timeKey(t time.Time) string {
 	key := binary.BigEndian.AppendUint64(nil, uint64(t.Unix())^1<<63)

@@ -264,7 +264,7 @@ func (p *pair) update(name string) {
 	}
 	p.call("PUT", "/"+name, definition, "")
 	s.serial = old.serial
-	// If the expression does not change, an invoked schedule is not invoked again.
+	// If the expression does not change, a one-time schedule that has fired does not fire again.
 	s.fired = old.fired && s.every == 0 && old.every == 0 && s.at == old.at
 	if s.every > 0 && old.every > 0 && s.started == old.started {
 		s.last = old.last

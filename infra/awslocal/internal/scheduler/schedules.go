@@ -43,7 +43,7 @@ func (s *schedule) dueKey() string {
 	return dueKey(s.next, s.serial)
 }
 
-// complete reports whether there is no further occurrence.
+// complete reports whether the schedule has no further occurrence.
 func (s *schedule) complete() bool { return s.next.IsZero() || s.timing.ended(s.next) }
 
 // checkSchedule validates a definition and sets its defaults.
@@ -133,10 +133,10 @@ func (m *Model) createSchedule(now time.Time, r *request) (any, *wire.Error) {
 	})
 }
 
-// updateSchedule replaces the whole definition. If expression and StartDate do not change, the schedule keeps its
-// occurrences: a one-time schedule does not invoke its target again. A rate skips the occurrences that fell into the
-// time when it was disabled. A one-time schedule that was disabled at its time invokes its target when a caller enables
-// it.
+// updateSchedule replaces the whole definition. If the expression and StartDate do not change, neither do the
+// occurrences: a one-time schedule that has invoked its target does not invoke it again. A rate skips the occurrences
+// during which it was disabled. A one-time schedule that was disabled when it came due invokes its target once a caller
+// enables it.
 func (m *Model) updateSchedule(now time.Time, r *request) (any, *wire.Error) {
 	in, t, err := m.readSchedule(r)
 	if err != nil {

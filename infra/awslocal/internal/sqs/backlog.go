@@ -1,12 +1,12 @@
 package sqs
 
-// ScanMessagesMax is how many of the oldest messages a receive from a FIFO queue searches for available groups.
+// ScanMessagesMax is the number of oldest messages that a receive from a FIFO queue searches for available groups.
 // LimitScan overrides it. The source is the SQS Developer Guide: "FIFO queues scan the first 120,000 messages to
 // determine available message groups."
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/avoid-backlog-with-the-same-message-group-id.html
 //
-// The guide excludes no messages from this number, and says that a backlog blocks later messages until it is processed.
-// Messages in flight and delayed messages therefore count.
+// The guide exempts no messages, and says that a backlog blocks later messages until the backlog is processed. Messages
+// in flight and delayed messages therefore count.
 const ScanMessagesMax = 120_000
 
 // backlog lists a queue's messages by sequence, whatever their state. It records how far a receive scans. Every method

@@ -9,7 +9,7 @@ import (
 
 var backlogNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// The front of the queue holds as many messages of one group as a receive scans, and the group is locked.
+// The oldest messages, as many as a receive scans, belong to one locked group.
 func TestReceive_looks_for_groups_in_the_first_120000_messages(t *testing.T) {
 	t.Parallel()
 	m := filled(t, backlogNow, 120_000, 1)

@@ -33,8 +33,8 @@ func New() *Model {
 func (m *Model) LimitScan(messages int) { m.scanMax = messages }
 
 // NextReceivable returns the earliest time at which ReceiveMessage on a queue may find a message if no other call is
-// made. The result is the time `now` if a message is available. False means never. A queue that does not exist counts
-// as receivable, so that a waiting receive returns its error.
+// made. The result is the time `now` if a message is available. False means never. If the queue does not exist, the
+// result is also `now`, so that a waiting receive retries and gets the error.
 func (m *Model) NextReceivable(now time.Time, name string) (time.Time, bool) {
 	q, ok := m.queues[name]
 	if !ok {

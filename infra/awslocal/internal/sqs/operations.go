@@ -64,7 +64,7 @@ func (m *Model) Call(now time.Time, endpoint, name string, body []byte) ([]byte,
 	return wire.Encode(out), nil
 }
 
-// plain adapts a method that needs no endpoint.
+// plain makes an operation from a method that needs no endpoint.
 func plain[I, O any](method func(*Model, time.Time, *I) (O, *wire.Error)) operation {
 	return func(m *Model, now time.Time, _ string, body []byte) (any, *wire.Error) {
 		return run(body, func(in *I) (O, *wire.Error) { return method(m, now, in) })

@@ -42,7 +42,7 @@ type queue struct {
 	sent     window[dedupKey, sendResult]
 	attempts window[string, attempt]
 
-	kept *record.Touched // the model's Touched
+	kept *record.Touched // shared with the model
 }
 
 // newQueue returns an empty queue that is not yet part of the model.

@@ -36,7 +36,7 @@ type receiptOf struct {
 //
 // ReceiveMessage starts with the group whose oldest message has waited longest. It takes as many messages of that group
 // as possible before it continues with the next group (SQS Developer Guide, "FIFO queue delivery logic"). It returns
-// all messages by sequence number. On a FIFO queue, it finds only groups whose oldest message is among the first
+// the messages sorted by sequence number. On a FIFO queue, it finds only groups whose oldest message is among the first
 // ScanMessagesMax messages of the queue.
 func (m *Model) ReceiveMessage(now time.Time, in *ReceiveMessageInput) (ReceiveMessageOutput, *wire.Error) {
 	q, err := m.resolve(now, in.QueueUrl)
@@ -159,9 +159,9 @@ func (m *Model) take(now time.Time, q *queue, p receiving) []*message {
 	return taken
 }
 
-// payloadBytes returns the maximum size of a message as a record in a function's payload.
+// payloadBytes returns an upper bound for the size of a message's record in a function's payload.
 func payloadBytes(msg *message) int {
-	const recordBytesMax, attributeBytesMax = 2 << 10, 256 // everything else in a record and in an attribute
+	const recordBytesMax, attributeBytesMax = 2 << 10, 256 // upper bounds for the rest of a record and of an attribute
 	size := recordBytesMax + jsonBytes(msg.body) + jsonBytes(msg.trace)
 	for name, a := range msg.attributes {
 		size += attributeBytesMax + len(name) + len(a.DataType) + base64.StdEncoding.EncodedLen(len(a.BinaryValue))
@@ -172,8 +172,8 @@ func payloadBytes(msg *message) int {
 	return size
 }
 
-// jsonBytes returns the size of a text in a message as a JSON string of package wire. It need not count other
-// characters that JSON escapes, because SQS rejects them.
+// jsonBytes returns the size of a message's text as a JSON string written by package wire. Of the characters that JSON
+// escapes, it considers only those that SQS allows in a message.
 func jsonBytes(s string) int {
 	size := len(`""`) + len(s)
 	for _, r := range s {

@@ -53,7 +53,7 @@ var settables = map[string]settable{
 		s.redriveAllow, err = parseRedriveAllowPolicy(value)
 		return err
 	}},
-	// Clients see this attribute, but not whether the queue is encrypted. awslocal stores it and encrypts nothing.
+	// awslocal stores this attribute but encrypts nothing. Clients see only the attribute.
 	"SqsManagedSseEnabled": {"true", false, choice(nil, "true", "false")},
 	"FifoQueue":            {"true", true, choice(nil, "true")},
 	"ContentBasedDeduplication": {"false", true, choice(

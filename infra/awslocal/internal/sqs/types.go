@@ -118,8 +118,8 @@ type (
 		VisibilityTimeout           *int
 		WaitTimeSeconds             *int
 		ReceiveRequestAttemptId     string
-		// PayloadBytesMax limits the size of the messages as records in a Lambda function's payload. The first message
-		// is received whatever its size. Only pollers set it. 0 means no limit.
+		// PayloadBytesMax limits the total size of the messages' records in a Lambda function's payload. The first
+		// message is received whatever its size. Only pollers set it. 0 means no limit.
 		PayloadBytesMax int `json:"-"`
 	}
 	ReceiveMessageOutput struct {

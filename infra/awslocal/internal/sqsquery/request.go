@@ -19,8 +19,8 @@ var protocolParameters = []string{
 	"SignatureVersion", "Timestamp",
 }
 
-// Request parses a request in the query protocol from its form and the path of its URL. The path may be the path of the
-// queue's URL. Request returns the operation and its input as JSON.
+// Request parses a request in the query protocol from its form and the path of its URL. If the form has no QueueUrl,
+// the path can be the path of the queue's URL. Request returns the operation and its input as JSON.
 func Request(path string, form []byte) (string, []byte, *wire.Error) {
 	values, err := url.ParseQuery(string(form))
 	if err != nil {

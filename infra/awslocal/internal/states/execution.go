@@ -44,7 +44,7 @@ type execution struct {
 type phase string
 
 const (
-	moving   phase = ""         // about to enter a state; only within a call
+	moving   phase = ""         // about to enter a state; no call ends in this phase
 	waiting  phase = "wait"     // in a Wait state, until Due
 	working  phase = "task"     // the task is running or waits for its token
 	retrying phase = "retry"    // waits until Due for a retry

@@ -77,8 +77,8 @@ func handle[I any](method func(*Model, time.Time, *I) (any, *wire.Error)) operat
 	}
 }
 
-// decode decodes a request into a struct with one field for each supported parameter. Parameter names start with a
-// lower-case letter. It rejects all other parameters.
+// decode decodes a request into a struct with one field for each supported parameter. It rejects all other parameters.
+// Parameter names start with a lower-case letter.
 func decode(body []byte, in any) *wire.Error {
 	if !utf8.Valid(body) {
 		return wire.Errorf("SerializationException", "The request is not valid UTF-8")

@@ -169,7 +169,8 @@ func (r reference) attempt(s planned, in value, at time.Duration, retries int) r
 	return r.mapped(s, in, at)
 }
 
-// joined returns the result of a Parallel state. It ends with its last branch, or with the first branch that fails.
+// joined returns the result of a Parallel state. The state ends with its last branch, or with the first branch that
+// fails.
 func joined(in value, all []result) result {
 	end := result{value: in}
 	var outputs []any
@@ -188,7 +189,7 @@ func joined(in value, all []result) result {
 	return end
 }
 
-// mapped returns the result of a Map state. It starts an iteration whenever fewer than the maximum are running.
+// mapped returns the result of a Map state. The state starts an iteration whenever fewer than the maximum are running.
 func (r reference) mapped(s planned, in value, at time.Duration) result {
 	items := in["list"].([]any)
 	outputs := make([]any, len(items))

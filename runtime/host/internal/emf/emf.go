@@ -30,9 +30,9 @@ type Metric struct {
 	Value float64
 }
 
-// Line returns the metrics as one line with a trailing line feed. They are in the namespace and have one dimension.
-// Line returns an error if there are more than MetricsMax. Invariant: neither a metric nor the dimension is named
-// "_aws", and all names consist of letters.
+// Line returns the metrics as one line with a trailing line feed. All metrics are in the namespace and have one
+// dimension. Line returns an error if there are more than MetricsMax. The names of the metrics and of the dimension
+// must consist of letters, so none of them is "_aws".
 func Line(at time.Time, namespace, dimension, value string, metrics []Metric) ([]byte, error) {
 	if len(metrics) > MetricsMax {
 		return nil, fmt.Errorf("emf: expected at most %d metrics per line (MetricsMax), got %d: write several lines", MetricsMax, len(metrics))

@@ -290,7 +290,8 @@ func TestARunawayStopsAndRingsTheAlarmOnParkedEvents(t *testing.T) {
 		sum := func(metric string) float64 {
 			return rule{metric: metric, statistic: "Sum"}.value(s.measured, began, began.Add(length))
 		}
-		// HopsMax is 1000 by default. A few messages got low counts before the instance stored its count.
+		// HopsMax is 1000 by default. A few messages got a lower count of hops, because the instance had not stored its
+		// count yet.
 		if events := sum("Events"); events <= 1000 || events > 1012 {
 			t.Errorf("expected little more than 1,000 applied events, got %v", events)
 		}

@@ -96,7 +96,7 @@ func (t *Telemetry) oneByOne(handler BatchHandler) BatchHandler {
 	}
 }
 
-// carried returns the trace that a message carries, or the zero Trace if that identifies no span.
+// carried returns the trace that a message carries, or the zero Trace if this trace identifies no span.
 func carried(message lambdaevents.SQSMessage) tracing.Trace {
 	trace := tracing.Trace{AWS: message.Attributes["AWSTraceHeader"]}
 	if parent := message.MessageAttributes[sqsqueue.AttrTraceparent].StringValue; parent != nil {

@@ -258,7 +258,7 @@ func (s *stage) play(t *testing.T, service func() error, script map[time.Duratio
 	}
 }
 
-// bag is the context of the machine order.
+// bag is the context of the machine `order`.
 type bag struct{}
 
 // order is the machine of the scenes. In the state `charging`, a failed service is retried after 20 minutes, then after

@@ -2,8 +2,8 @@
 // if a collector is configured. It writes them before the invocation ends, because Lambda freezes the process
 // afterwards.
 //
-// Unless payloads are logged, the package writes only an event's type and nothing else of its content. It never writes
-// task tokens or keys.
+// Of an event's content, the package writes only the type, unless payloads are logged. It never writes task tokens or
+// keys.
 package telemetry
 
 import (
@@ -230,8 +230,8 @@ type collector struct {
 	lost  int       // spans dropped during the pause
 }
 
-// isPaused reports whether exports are paused, and counts the spans as lost if so. Otherwise it returns and resets the
-// number of lost spans.
+// isPaused reports whether exports are paused. If they are, it counts the spans as lost. Otherwise, it returns and
+// resets the number of lost spans.
 func (c *collector) isPaused(now time.Time, spans int) (paused bool, lost int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

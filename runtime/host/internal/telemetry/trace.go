@@ -19,8 +19,8 @@ import (
 // spansMax is the limit of spans per invocation.
 const spansMax = 2000
 
-// start starts a span within the trace of the context, or a new trace if it has none. Messages sent with the returned
-// context are children of the span.
+// start starts a span within the trace of the context. If the context has no trace, the span starts a new one. Messages
+// sent with the returned context are children of the span.
 func (t *Telemetry) start(ctx context.Context, name string, kind otlp.Kind, attributes ...otlp.Attribute) (context.Context, func(error)) {
 	trace := tracing.Of(ctx)
 	if trace.AWS == "" {
@@ -120,8 +120,9 @@ func (t *Telemetry) begin(ctx context.Context, activity tracing.Activity) (conte
 	return t.start(ctx, name, kind, attributes...)
 }
 
-// sameTrace reports whether a delivery's trace `a` is the trace `b` of the context. It also returns true if only `b`
-// identifies a span. Then new spans stay within the context's span.
+// sameTrace reports whether new spans for a delivery belong within the span of the context. `a` is the trace of the
+// delivery, and `b` is the trace of the context. The result is true if both traces are the same, or if only `b`
+// identifies a span.
 func sameTrace(a, b tracing.Trace) bool {
 	first, known := placeOf(a)
 	second, ok := placeOf(b)

@@ -116,7 +116,7 @@ func (m *Map[V]) seek(key string, before *[levelsMax]*node[V]) *node[V] {
 	return *m.link(last, 0)
 }
 
-// before reports whether the node comes before a key with the given prefix.
+// before reports whether the node comes before `key`, whose prefix is `prefix`.
 func (n *node[V]) before(key string, prefix uint64) bool {
 	if n.prefix != prefix {
 		return n.prefix < prefix

@@ -110,9 +110,8 @@ func combined(a, b []alternative) ([]alternative, error) {
 	return all, nil
 }
 
-// orBranches returns the branches of $or. Event Ruler treats $or as the name of an ordinary field unless its array has
-// at least two elements. Each element must be an object with fields, and none of these fields may have the name of an
-// operator.
+// orBranches returns the branches of $or. Event Ruler requires an array of at least two non-empty objects, and no field
+// of these objects may have the name of an operator. Otherwise it treats $or as the name of an ordinary field.
 func orBranches(name string, value []any) (branches []map[string]any, isOr bool) {
 	if name != "$or" || len(value) < 2 {
 		return nil, false

@@ -9,8 +9,8 @@ import (
 	"github.com/settle-run/settle/infra/awslocal/internal/states/document"
 )
 
-// ordered converts data for jp. In the result, jp visits object members in a fixed order, and the filters of jp can
-// compare numbers.
+// ordered converts data for package jp. In the result, jp visits object members in a fixed order, and the filters of jp
+// can compare numbers.
 func ordered(data any) any {
 	switch data := data.(type) {
 	case map[string]any:
