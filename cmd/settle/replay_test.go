@@ -62,7 +62,8 @@ func TestARecordingOfDevShowsTheDifferencesOfAnotherBuild(t *testing.T) {
 	differences := other.run("replay", recording, "-o", "json")
 	accepted := write("accepted", differences.out)
 	none := write("none", same.must("replay", recording, "-o", "json"))
-	const partial = "MACHINE  VERSION  SAME  DIFFER  PARTIAL\nlamp     1        2     0       1\n" // The replay of lamp/1 skips its last step.
+	// The replay of lamp/1 skips its last step.
+	const partial = "MACHINE  VERSION  SAME  DIFFER  PARTIAL\nlamp     1        2     0       1\n"
 	for _, files := range [][2]string{{accepted, none}, {none, accepted}} {
 		if got := other.run("replay", recording, "--accept", files[0], "--accept", files[1]); got.out != partial || got.code != command.ExitDone || differences.code != command.ExitFailed {
 			t.Errorf("expected exit code 0 with all differences accepted, got %+v", got)

@@ -87,8 +87,8 @@ func (c *Cloud) leave(queue string, place *list.Element) {
 	c.arrange(queue)
 }
 
-// arrange lets the first waiting receive retry: at once if a message may be available, or else at the time when the
-// next message becomes available.
+// arrange wakes the first of the waiting calls to ReceiveMessage. If no message may be available yet, arrange waits until
+// the next one is.
 func (c *Cloud) arrange(queue string) {
 	room, ok := c.rooms[queue]
 	if !ok {

@@ -11,7 +11,7 @@
 // # Properties
 //
 // Between evaluations, between checks of the job, and between attempts to start the job, the instance waits in a
-// settled state: nothing runs, and every event is handled. The chart itself repeats failed attempts to start the job. A
+// settled state: nothing runs, and each event is taken at once. The chart itself repeats failed attempts to start the job. A
 // retry policy of the service would delay the instance's next event, such as CANCEL, by up to 4 minutes at a time.
 //
 // All attempts to start the job have one idempotency key, so an attempt with a lost response starts no second job.

@@ -76,7 +76,7 @@ type row struct {
 	Left   []string
 	Next   []string
 	Marks  marks
-	// Date is set if it differs from the date of the row above. For the newest row, it is set if it is not today.
+	// Date is set if it differs from the date of the row above. In the newest row, it is set if it is not today's date.
 	Date string
 }
 

@@ -45,7 +45,7 @@ type job struct {
 type jobData struct {
 	selection
 	// Number identifies the job. It is the start time in microseconds since 1970, like the stamp of a run of settle
-	// bulk.
+	// bulk, and always higher than the number of the previous job.
 	Number    int64
 	Operation operation
 	To        string

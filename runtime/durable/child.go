@@ -11,7 +11,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// parentKey is the key, in a message to a child, of the instances.Parent that identifies the child.
+// parentKey is the key under which a message to a child holds the child's instances.Parent.
 const parentKey = "$parent"
 
 // toChild is the body of startEvent and stopEvent.

@@ -197,7 +197,7 @@ func (t *turn) clear(ctx context.Context, left Left) error {
 	if err != nil {
 		return fmt.Errorf("clearing the outbox of %s: %w", record.Instance, err)
 	}
-	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // Effects of a migration follow the stored effects. They are not stored yet.
+	later := t.draft.Record.Outbox[len(t.stored.Record.Outbox):] // the effects of a migration, which are not stored yet
 	for _, s := range []*state{&t.stored, &t.draft} {
 		s.Record.Revision++
 		s.Record.Outbox, s.Record.Tokens, s.Record.Executions = left.Outbox, left.Tokens, left.Executions

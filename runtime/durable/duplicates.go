@@ -14,8 +14,8 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// askedKey is the key, in a sent event, of the time when the sender's chart requested the send, in milliseconds since
-// 1970.
+// askedKey is the key under which a sent event holds the time when the sender's chart requested the send, in
+// milliseconds since 1970.
 const askedKey = "$asked"
 
 // If SQS accepts a send within sentPromptly of the step that requested it, the accepted message is certain to be the

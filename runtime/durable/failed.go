@@ -41,10 +41,10 @@ func (t *turn) giveUpEffect(ctx context.Context, effect statechart.Effect, err e
 }
 
 // isPermanent reports whether the loop gives up on an effect after the error: at once if AWS refuses it, or after
-// DeniedWaitMax if AWS denies it. The loop never gives up on parking or forwarding, because the event would be lost, or
-// on the message that ends a move. It gives up on a message that starts or stops a child, or reports its end, only if
-// AWS refuses the message. Giving up on a denied one would leave a parent that waits forever, or a child without a
-// parent.
+// DeniedWaitMax if AWS denies it. The loop never gives up on parking or forwarding, because the event would be lost.
+// Nor does it give up on the message that ends a move, because the move would not end without it. It gives up on a
+// message that starts or stops a child, or reports its end, only if AWS refuses the message. Giving up on a denied one
+// would leave a parent that waits forever, or a child without a parent.
 func (t *turn) isPermanent(kind statechart.EffectKind, err error) bool {
 	switch {
 	case slices.Contains(neverGivenUp, kind):

@@ -101,7 +101,7 @@ func (e *retryError) Error() string { return fmt.Sprintf("retrying in %v: %v", e
 // delivery may kill the process, and together with others if none may.
 type suspectError struct{ suspicion int }
 
-// unsuspected is the suspicion in a suspectError of a turn that need not run alone.
+// unsuspected is the suspicion in the suspectError of a turn that need not run alone.
 const unsuspected = -1
 
 func (e *suspectError) Error() string { return "it must run in another slot" }

@@ -90,9 +90,9 @@ func TestAnEventIsEitherAppliedOrParked(t *testing.T) {
 	}
 }
 
-// A process freezes before it answers a task whose execution is unknown. A second process gives the answer and dies
-// before it records the answer as given. When the first process wakes up, Step Functions returns the same error as for
-// a task that has timed out.
+// A process freezes before it answers a task whose execution is unknown. A second process gives the answer, and dies
+// before it stores that the task is answered. When the first process wakes up, Step Functions returns the same error as
+// for a task that has timed out.
 func TestATaskIsNotToldExpiredAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	inParcelWorld(t, func(t *testing.T, w *world) {

@@ -33,9 +33,9 @@ func (t *turn) migrate(ctx context.Context) error {
 // the next delivery must not overtake them. The step comes before the delivery's own step, so the two share no limit, and
 // the deferred events do not answer the delivery's task.
 //
-// The caller must be about to apply the delivery. Then a process that acknowledges the delivery has committed first,
-// and the commit of this turn fails. But a duplicate, or a periodic message that takes no step, may be acknowledged
-// without a commit. Then nothing would wake the instance to perform the effects of the replay.
+// The caller must be about to apply the delivery. If another process then acknowledges the delivery, it has committed
+// first, and the commit of this turn fails. But a duplicate, or a periodic message that takes no step, may be
+// acknowledged without a commit. Then nothing would wake the instance to perform the effects of the replay.
 //
 // Like a try, a replay is counted before the chart's code runs, because the code may kill the process. If the process
 // survives, replay takes the count back.

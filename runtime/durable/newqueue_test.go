@@ -94,8 +94,8 @@ func TestANewQueueRepeatsNoParkedEventOfAnotherQueue(t *testing.T) {
 	})
 }
 
-// The record names an event of a lost queue, as the event that settles the instance and as an event to park. No queue
-// will deliver this event again.
+// The record names an event of a lost queue as the one that settles the instance, and as one to park. No queue will
+// deliver this event again.
 func TestANewQueueWaitsForNoEventOfALostOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

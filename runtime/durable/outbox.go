@@ -24,10 +24,10 @@ const (
 	leftReceivesMax = 3
 )
 
-// mayLeave reports whether the outbox of `next` may stay in the item until the next commit. If the instance has one
-// queue, a later event proves that the last applied event has left the queue. This turn must have applied that event:
-// otherwise another process may have acknowledged it already. With a maxReceiveCount below receivesMax, failed reads
-// could dead-letter the event.
+// mayLeave reports whether the outbox of `next` may stay in the item until the next commit. The instance must have one
+// queue: then a later event proves that the last applied event has left the queue. This turn must have applied that
+// event: otherwise another process may have acknowledged it already. With a maxReceiveCount below receivesMax, failed
+// reads could dead-letter the event.
 func (t *turn) mayLeave(next instances.Record) bool {
 	if t.loop.config.ReceivesMax < receivesMax || len(t.deliveries) == 0 || len(next.Outbox) == 0 || len(next.Watermark) != 1 || next.Status != statechart.Active || !t.draft.Instance.Settled() || len(owed(next.Tokens)) > 0 {
 		return false
@@ -61,9 +61,9 @@ func (t *turn) dropPerformed() {
 }
 
 // leaves reports whether a dispatch that ended with err writes nothing. If a first dispatch has performed the whole
-// outbox, leaves drops the outbox from the turn, but not from the item. If all effects were repeats, the loop must
-// write: this stops other processes that perform the same outbox. If a repeat failed, the loop must not write: another
-// process may have acknowledged the event, and then no message would perform the rest.
+// outbox, leaves drops the outbox from the turn, but not from the item. After a repeat of the whole outbox, the loop
+// must write: this stops other processes that perform the same outbox. If a repeat failed, the loop must not write:
+// another process may have acknowledged the event, and then no message would perform the rest.
 func (t *turn) leaves(left Left, err error) bool {
 	switch {
 	case !t.stored.Record.IsLeft() || t.gaveUp():

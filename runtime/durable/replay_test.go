@@ -86,7 +86,8 @@ func TestADeferredEventThatANewBuildHandlesIsReplayedBeforeTheNextEvent(t *testi
 	}
 }
 
-// After a duplicate or a heartbeat, nothing would wake the instance if the process died between the replay and its effects.
+// A duplicate and a heartbeat replay no deferred event. If the process died between such a replay and its effects, nothing
+// would wake the instance.
 func TestADuplicateOrAHeartbeatReplaysNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

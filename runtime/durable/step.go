@@ -143,8 +143,8 @@ func (t *turn) rollBack(d Delivery, before state) {
 	}
 }
 
-// errUnfold ends the fold, the deliveries that share one commit, before a delivery. The turn commits the earlier
-// deliveries, and then receives this one again.
+// errUnfold ends the fold before a delivery. A fold is a series of deliveries that share one commit. The turn commits
+// the earlier deliveries, and then receives this one again.
 var errUnfold = errors.New("a service waits until the events before it are stored")
 
 // mustUnfold reports whether a service is about to start behind earlier events of the fold that are not done. Those

@@ -47,7 +47,7 @@ func testContract(t *testing.T, newStore func(*testing.T) durable.Store) {
 	}
 }
 
-// contract is the state of one test of testContract. The store is empty.
+// contract is one test of testContract. Its store is empty at first.
 type contract struct {
 	t     *testing.T
 	store durable.Store

@@ -20,7 +20,7 @@ import (
 	"github.com/settle-run/settle/runtime/statechart"
 )
 
-// verifyAcme accepts the key "right" for every instance. `until` is the number of seconds after the variable epoch.
+// verifyAcme accepts the key "right" for every instance. `until` counts the seconds after `epoch`.
 func verifyAcme(_, until, key string) (time.Time, bool) {
 	seconds, err := strconv.Atoi(until)
 	return epoch.Add(time.Duration(seconds) * time.Second), err == nil && key == "right"

@@ -23,7 +23,7 @@ const (
 )
 
 // waitOf returns the time that a request wants to wait according to its query, such as ?wait=settled&timeout=10s.
-// Without those keys, it returns 0. It refuses other keys, because they may be misspelled. It accepts the keys of a
+// Without those keys, it returns 0. It refuses other keys, because they may be misspelled, but accepts the keys of a
 // signature ("AWS Signature Version 4 for API requests", in the IAM User Guide).
 func waitOf(query string) (time.Duration, error) {
 	values, err := url.ParseQuery(query)

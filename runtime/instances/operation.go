@@ -43,5 +43,5 @@ const (
 // Errors of operations.
 var (
 	ErrEnded = errors.New("the instance has ended")
-	ErrInUse = errors.New("the instance is in use") // Forget: it is active, is kept, or has effects or answers to perform. ChangeLane: it is moving to another lane.
+	ErrInUse = errors.New("the instance is in use") // Forget: it is active, is kept, or owes effects or answers. ChangeLane: it is moving to another lane.
 )

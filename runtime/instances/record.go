@@ -63,7 +63,7 @@ type Record struct {
 	// Skipped counts the deliveries that were skipped as duplicates or stale before the last write.
 	Skipped       int64
 	FailedEffects []FailedEffect // the effects that will never be performed, oldest first: see durable.Config.FailedEffectsMax
-	// DeniedSince is when AWS first denied the effect or task answer that the loop performs next; zero if it did not.
+	// DeniedSince is when AWS first denied the effect or task answer that the loop performs next; zero without a denial.
 	DeniedSince time.Time
 	// Outbox holds the effects that may not have been performed yet. Perform them in order, after the record is stored.
 	Outbox []statechart.Effect

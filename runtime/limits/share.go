@@ -10,7 +10,7 @@ const (
 	// renewAfter is the age at which a lease is renewed, and retryAfter the wait after a renewal that failed.
 	renewAfter = lease / 3
 	retryAfter = lease / 10
-	// A process that cannot renew its lease cancels its calls when only loseBefore of the lease is left. This is longer
+	// loseBefore is the rest of a lease at which a process that could not renew the lease cancels its calls. It is longer
 	// than requestMax, so that a request that hangs does not delay the cancellation beyond the lease.
 	loseBefore = lease / 6
 	// windowLeast is the shortest time for which starts are reserved.

@@ -90,8 +90,8 @@ func period(limit statechart.Limit) time.Duration {
 //
 //   - In any half-open interval as long as the period, at most limit.Rate calls start. Proof: take the last granted
 //     lease with a start in the interval. Every other lease with a start in the interval was granted earlier, and its
-//     Until plus the period is later than the last grant. So Starts still contained all of them, and their sum is at
-//     most the rate.
+//     Until plus the period is later than the last grant. So Starts still contained all of them at the last grant, and
+//     the sum of all these leases is at most the rate.
 //   - At any time, the leases in Holders allow at most limit.Concurrency calls.
 func (s State) step(limit statechart.Limit, r request) (State, grant) {
 	next := State{ReturnAt: s.ReturnAt, CallTime: s.CallTime}

@@ -31,7 +31,7 @@ func Read(log io.Reader) iter.Seq2[Commit, error] {
 			line, err := lines.ReadBytes('\n')
 			if len(line) > 0 {
 				if open.Len() > 0 && bytes.Contains(line, []byte(lineMessage)) && bytes.HasSuffix(bytes.TrimSpace(line), []byte("}")) {
-					open.Reset() // The line is a whole commit, so it is not part of the open object. Another program has written that object.
+					open.Reset() // The line is a whole commit. Another program has written the open object.
 				}
 				switch {
 				case open.Len() > 0:

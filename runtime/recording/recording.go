@@ -71,7 +71,7 @@ type Outcome struct {
 
 // Timer is a timer that begins: of a state, or of a delayed event.
 type Timer struct {
-	Name  string          `json:"name"` // the path of its state and the ID of the timer there, or the type of the delayed event
+	Name  string          `json:"name"` // the path of the state and the timer's ID there, or the type of the delayed event
 	At    time.Time       `json:"at"`
 	Event json.RawMessage `json:"event,omitempty"`
 }

@@ -186,8 +186,8 @@ func checkDemo(t *testing.T, outcomes map[string]outcome) {
 	}
 }
 
-// checkServices checks that a fault added no idempotency keys to the calls of services: four keys for runners, two for
-// mails, one for the account. It also checks that nothing was parked.
+// checkServices checks that a fault did not change the number of idempotency keys in the calls of services. There are
+// four keys for runners, two for mails and one for the account. It also checks that nothing was parked.
 func checkServices(w *world, fault string) {
 	w.t.Helper()
 	for service, want := range map[string]int{"launch": 4, "mail": 2, "provision": 1} {

@@ -259,8 +259,8 @@ func join(parent, id string) string {
 	return parent + "." + id
 }
 
-// retreat records where the instances in a state with a service could wait in the new version. This is the first of the
-// given states, if it has no substates.
+// retreat records, for each state with a service, a state of the new version in which its instances could wait. This is
+// the first of the given states, unless that state has substates.
 func (d *drawer) retreat(parent string, states []chartState) {
 	for _, s := range states {
 		if len(states[0].States) == 0 && (len(s.Invoke) > 0 || isSequence(s)) {

@@ -49,7 +49,9 @@ func (s *simulation) consumer(process string, now func() time.Time) lambda.Handl
 	loops := s.plan.config
 	loops.Logger, loops.Now, loops.HistoryMax, loops.SnapshotBytesMax = slog.New(traced{slog.DiscardHandler, s, process}), now, historyMax, snapshotBytesMax
 	if loops.ReceivesMax = s.plan.receivesMax; s.plan.retention > 0 {
-		loops.ReceivesMax = 1 // Leave no outbox in an item: RetentionMin is shorter than the retention of the queues, so the loop would drop it too early.
+		// Leave no outbox in an item. The queues keep messages for longer than RetentionMin, so the loop would drop the
+		// outbox too early.
+		loops.ReceivesMax = 1
 	}
 	loops.RetentionMin, loops.Observer.Committed = s.plan.retention, s.recorded.recorder.Committed
 	machines := s.hostedBy(process)

@@ -155,7 +155,8 @@ func (c *hotCase) measure(t *testing.T) {
 			all.Go(func() {
 				mill.flood(c.rate, func(int) bool { return !isClosed(ended) })
 			})
-			mill.until(func() bool { return mill.others > 0 && mill.sent-mill.others <= 2 }) // The two latest events may be in flight: the sender sends one every 50 ms.
+			// The two latest events may be in flight: the sender sends one every 50 ms.
+			mill.until(func() bool { return mill.others > 0 && mill.sent-mill.others <= 2 })
 			c.wait, c.applied = mill.lateAt.Sub(began), mill.lateHot
 		}
 		close(ended)
@@ -175,8 +176,8 @@ func isClosed(ended chan struct{}) bool {
 // crowd is a world with a hot instance and others.
 type crowd struct {
 	*world
-	// alarm is closed once the hot instance's backlog is older than a minute, divided by hotScale. The alarm Backlog of
-	// infra/template.yaml fires after a minute.
+	// alarm is closed once the hot instance's backlog is older than a minute, divided by hotScale. A minute is the
+	// threshold of the alarm Backlog in infra/template.yaml.
 	alarm chan struct{}
 
 	mu sync.Mutex

@@ -7,7 +7,7 @@ import (
 	"github.com/settle-run/settle/runtime/internal/foreign"
 )
 
-// Errors name the exceeded limit. Reasons are cut at ReasonBytesMax.
+// The error for an exceeded limit names it. Reasons are cut at ReasonBytesMax.
 const (
 	MicrostepsMax        = 1000    // microsteps per event
 	NestingDepthMax      = 32      // nesting depth of states, where the root has depth 0

@@ -48,7 +48,7 @@ type Event struct {
 	Timer      string // the ID of the timer that fired, for TimerEvent
 	Invocation string // the key of the ended invocation, for done and error events
 
-	// raw is the JSON form from which the event was decoded. It is empty if the chart cannot defer the event.
+	// raw is the JSON form from which the event was decoded, if its chart may defer it. It is empty for other events.
 	raw string
 }
 

@@ -163,7 +163,7 @@ func (c *compiler) deferral(descriptor string) deferral {
 // idHolders finds states that use the same ID and can be active at the same time.
 type idHolders struct {
 	chart *chart
-	// first maps an ID and a state to the first user of the ID, in document order, at or below that state.
+	// first holds, by ID and state, the first state in document order that is at or below the state and uses the ID.
 	first map[heldID]int
 }
 

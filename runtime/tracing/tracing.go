@@ -11,7 +11,8 @@ type Kind string
 const (
 	// Turn is one turn of an instance. Its Trace is the trace of the first delivery.
 	Turn Kind = "turn"
-	// Event is one event, until its instance has settled. Name is its type, Trace the trace of its delivery.
+	// Event is the work for one event, until its instance has settled. Name is the event's type, and Trace is the trace of
+	// its delivery.
 	Event Kind = "event"
 	// Service is one attempt of a service. Name is the name of the service.
 	Service Kind = "service"

@@ -87,8 +87,8 @@ func (c *bulkResumeCommand) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run rearms each instance and its finished children. Rearming raises a step count to at least the run's stamp. So the
-// step count shows which instances are done.
+// Run rearms each instance and its finished children. Rearming raises an instance's step count to at least the run's
+// stamp. So the step count shows which instances are done.
 func (c *bulkRearmCommand) Run(ctx context.Context, s *session) error {
 	c.matches = func(record instances.Record) bool {
 		return record.Status == statechart.Active || record.Parent != nil || record.Owes()

@@ -170,7 +170,7 @@ func (t trial) arguments() string {
 	if plain {
 		return pairs.String()
 	}
-	text, _ := json.Marshal(object) // Every value is JSON here, because `plain` is true for `place` values.
+	text, _ := json.Marshal(object) // Every value is JSON here: if one value is `place`, all are, and `plain` is true.
 	return " --json " + shellescape.Quote(string(text))
 }
 

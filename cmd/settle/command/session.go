@@ -196,8 +196,8 @@ func (s *session) run(ctx context.Context, args []string) int {
 	return ExitDone
 }
 
-// name returns the name by which the program was called. A command line for the machines of another module may have
-// a name other than settle.
+// name returns the name by which the program was called. A program with the machines of another module may have a name
+// of its own.
 func (s *session) name() string {
 	name := strings.TrimSuffix(filepath.Base(s.Program), ".exe")
 	if !nameable.MatchString(name) {

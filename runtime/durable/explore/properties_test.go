@@ -86,7 +86,8 @@ func isEvent(line string) bool {
 	return !strings.HasSuffix(line, " ok") && !strings.Contains(line, " failed: ") && line != "limit" && line != "over"
 }
 
-// performed checks a message. "An effect is performed only after the commit that contains it." The loop's own messages
+// performed checks a message against the rule "An effect is performed only after the commit that contains it". The
+// loop's own messages
 // have other IDs, and performed does not check them.
 func (w *world) performed(m durable.Message) {
 	if w.facts["may "+m.DeduplicationID] == 0 && !strings.Contains(string(m.Body), `"type":"settle.`) {

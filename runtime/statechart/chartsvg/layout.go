@@ -47,8 +47,8 @@ type drawing struct {
 	width, height float64
 }
 
-// layout computes the drawing of a chart in up to four rounds and returns the best one. Each round aims the edges that
-// cross the border of a container at the places of their labels in the round before. The fourth round aims them at
+// layout draws a chart in up to four rounds and returns the best drawing. Each round after the first aims the edges
+// that cross the border of a container at the places of their labels in the round before. The fourth round aims them at
 // their far ends instead. Without such edges, there is only one round. Larger charts have fewer rounds, because a round
 // takes time. The result depends only on the chart.
 func layout(chart *outline.Chart) *drawing {
@@ -317,8 +317,8 @@ func (s *scope) frame() {
 	s.area.W = high - low + 2*pad
 }
 
-// placeNodes sets the boxes of the nodes, relative to their container. Nodes beside a container stand at the top of
-// their rank, others in the middle.
+// placeNodes sets the boxes of the nodes, relative to their container. Nodes beside a container or beside a node with a
+// self-transition stand at the top of their rank, others in the middle.
 func (s *scope) placeNodes() {
 	atTop := make([]bool, s.ranks)
 	for _, it := range s.nodes {

@@ -1,8 +1,8 @@
 package chartsvg
 
 // rank assigns the ranks of nodes by their longest path from a source (Gansner et al. 1993, 2.3, without the network
-// simplex). A source that is not the initial state moves down next to its nearest target. If stacked is set, each
-// region of a parallel state is below the one before.
+// simplex). A source that is not the initial state moves down to the rank above its nearest target. If stacked is
+// set, each region of a parallel state is below the one before.
 func rank(s *scope, stacked bool) {
 	level := map[*item]int{}
 	var visit func(*item) int

@@ -28,7 +28,7 @@ var skipped = map[string]string{
 // scripts expect a state "pass" that does not exist. They run until nothing is pending. The test compares the final
 // state and the log.
 var manual = map[string]struct {
-	// asks describes the log that the document asks the tester to check.
+	// asks is what the document tells the tester to look for in the log.
 	asks string
 	log  []string
 }{

@@ -106,8 +106,7 @@ func WriteSnapshot[C any](chart *statechart.Chart[C], snapshot statechart.Snapsh
 
 // ReadSnapshot reads the JSON of getPersistedSnapshot of XState 5 or 6 for a chart that Read has read. States need the
 // IDs that XState derives from their paths. XState 5 persists no timers, so the delays of all active states start at the
-// given time. Services that XState ran as children start again. Every error is an *Error or a
-// *statechart.UnreadableError.
+// given time. Services that were running start again. Every error is an *Error or a *statechart.UnreadableError.
 func ReadSnapshot[C any](chart *statechart.Chart[C], persisted []byte, at time.Time) (statechart.Snapshot[C], error) {
 	none := statechart.Snapshot[C]{}
 	config, err := parse(persisted)

@@ -64,7 +64,7 @@ func (s *referenceSchedule) due(now int) bool {
 	return s.enabled && now != s.last && s.next(now) == now && (s.end == 0 || now <= s.end)
 }
 
-// next returns the first occurrence of a rate at or after the time `now` that has not been invoked.
+// next returns when a schedule with a rate is next due: at `now` or later, but not at its latest invocation.
 func (s *referenceSchedule) next(now int) int {
 	next := s.started
 	for next < now || next == s.last {
