@@ -52,8 +52,8 @@ func (r *Reader) cutGroups() []string {
 	return slices.Sorted(maps.Keys(inHand))
 }
 
-// receiveAgain makes the messages of the groups visible, receives a batch, and passes the new messages to `each`. If
-// the batch is full, receiveAgain repeats this with each half of the groups.
+// receiveAgain makes the messages of the groups visible, receives them, and passes the new ones to `each`. If that takes
+// several batches, one of them may have cut a group again, so receiveAgain receives each group alone.
 func (r *Reader) receiveAgain(ctx context.Context, groups []string, each func([]*Message, error) (more bool)) (more bool) {
 	err := ctx.Err()
 	if err == nil {
@@ -62,10 +62,13 @@ func (r *Reader) receiveAgain(ctx context.Context, groups []string, each func([]
 	if err != nil {
 		return each(nil, err)
 	}
-	batch, err := r.receive(ctx)
-	isFull, half := len(batch) == batchMax, len(groups)/2
-	if !each(r.fresh(batch), err) {
-		return false
+	batches := 0
+	for full := true; full; batches++ {
+		batch, err := r.receive(ctx)
+		full = len(batch) == batchMax && len(groups) > 1
+		if !each(r.fresh(batch), err) {
+			return false
+		}
 	}
-	return !isFull || half == 0 || r.receiveAgain(ctx, groups[:half], each) && r.receiveAgain(ctx, groups[half:], each)
+	return batches == 1 || !slices.ContainsFunc(groups, func(group string) bool { return !r.receiveAgain(ctx, []string{group}, each) })
 }
