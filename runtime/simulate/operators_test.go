@@ -31,7 +31,7 @@ type operated struct {
 	isDone   bool
 	// revision is the only revision that the operator changes; 0 means any.
 	revision int64
-	// machines are the machines of the command's last try. `before` is the record that a forget erases.
+	// `before` is the record that a forget erases, and machines are the machines of the try that erases it.
 	machines *durable.Machines
 	before   instances.Record
 }
@@ -92,7 +92,7 @@ func (s *simulation) operateOn(one *operated) {
 		if o.Machines = s.machines; s.deployments(0, time.Now()) > 0 {
 			o.Machines = s.deployed
 		}
-		one.At, one.machines = time.Now().Truncate(time.Millisecond), o.Machines
+		one.At = time.Now().Truncate(time.Millisecond)
 		isPossible, err := s.tryCommand(ctx, &o, id, one)
 		if one.isDone = err == nil && isPossible; err == nil || !isPossible {
 			s.count(fmt.Sprintf("commands %s: %v", one.Kind, one.isDone), 1)
@@ -119,7 +119,7 @@ func (s *simulation) tryCommand(ctx context.Context, o *operations.Operator, id 
 	}
 	change, err := o.Change(ctx, id, one.revision, func(before instances.Record) (instances.Operation, error) {
 		if !before.Forgotten { // If an earlier try took effect late, the record is already empty.
-			one.before = before
+			one.before, one.machines = before, o.Machines
 		}
 		return one.Operation, nil
 	})
