@@ -215,8 +215,10 @@ var mutants = []mutant{
 		`if err := c.contexts.keys.Check(form.Context); err != nil {`, `if err := c.contexts.keys.Check(form.Context); err != nil && form.Steps < 0 {`},
 	{"deferred events stored as decoded", "a deferred event keeps the keys that a build does not know", "runtime/statechart/defer.go",
 		`	if x.event.raw != "" {`, `	if x.event.raw == "-" {`},
-	{"events of unreadable instances parked", "events wait for a build that can read their instance", "runtime/durable/failure.go",
-		`	case errors.Is(err, errAbandoned), isChartError`, `	case errors.Is(err, errAbandoned), errors.Is(err, statechart.ErrUnreadable), isChartError`},
+	{"events of unreadable instances parked", "events wait for a build that can read their instance", "runtime/durable/loop.go",
+		`		if err != nil && l.fate(err, at) == parkIt {`, `		if errors.Is(err, statechart.ErrUnreadable) {
+			done, err = 1, l.park(ctx, rest[0], err)
+		} else if err != nil && l.fate(err, at) == parkIt {`},
 }
 
 // mutantStrains maps the name of a defect to the strains of all runs that look for this defect. For other defects, the
