@@ -191,7 +191,7 @@ var mutants = []mutant{
 	return t.schedule(ctx, at, form, heartbeatID(form))`},
 	{"rearming keeps the old IDs", "sends of a restored instance take effect", "runtime/durable/rearm.go",
 		`	snapshot, steps, err := stepcount.Raise(record.Snapshot, now.UnixMicro())`,
-		`	snapshot, steps, err := record.Snapshot, now.UnixMicro(), error(nil)`},
+		`	snapshot, steps, err := stepcount.Raise(record.Snapshot, 0)`},
 	{"rearming does not put timers back", "timers of a restored instance fire", "runtime/durable/rearm.go",
 		`range instance.Timers() {`, `range instance.Timers()[:0] {`},
 	{"rearming forgets the outbox", "effects of a restored instance at least once", "runtime/durable/rearm.go",
