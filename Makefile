@@ -359,7 +359,7 @@ STRAIN ?=
 # A simulation allocates much and keeps little, so a high GOGC saves a quarter of the time.
 
 .PHONY: simulate
-simulate: ## simulate RUNS random runs of the whole runtime with faults, from SEED on (100,000: 85 minutes on 2 busy cores); one run prints its trace
+simulate: ## simulate RUNS random runs of the whole runtime with faults, from SEED on (100,000: 105 minutes on 2 idle cores); one run prints its trace
 	GOGC=1000 $(GO) test -count=1 -timeout=12h -v -run='^TestSimulation$$' ./runtime/simulate -simulate.seed=$(SEED) -simulate.runs=$(RUNS) $(if $(STRAIN),-simulate.strain='$(STRAIN)')
 
 COST_FLAGS ?=

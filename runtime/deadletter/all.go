@@ -57,7 +57,7 @@ func (r *Reader) cutGroups() []string {
 func (r *Reader) receiveAgain(ctx context.Context, groups []string, each func([]*Message, error) (more bool)) (more bool) {
 	err := ctx.Err()
 	if err == nil {
-		err = r.PutBack(ctx, func(m *Message) bool { return slices.Contains(groups, m.Group) })
+		err = r.putBack(ctx, func(m *Message) bool { return slices.Contains(groups, m.Group) })
 	}
 	if err != nil {
 		return each(nil, err)

@@ -37,7 +37,7 @@ const (
 	batchMax = 10
 	// receiveWait is the long-poll time. Without long polling, SQS queries only a part of its servers.
 	receiveWait = time.Second
-	// releaseTimeout limits PutBack, which continues after the command was stopped.
+	// releaseTimeout limits putBack, which continues after the command was stopped.
 	releaseTimeout = 20 * time.Second
 	// grace is the time that a call may take after the command was stopped, so that no call is cut off halfway.
 	grace = 5 * time.Second
@@ -324,12 +324,12 @@ func (r *Reader) Delete(ctx context.Context, m *Message) error {
 
 // Close makes all messages in hand visible again. It works even if ctx has ended.
 func (r *Reader) Close(ctx context.Context) error {
-	return r.PutBack(ctx, func(*Message) bool { return true })
+	return r.putBack(ctx, func(*Message) bool { return true })
 }
 
-// PutBack makes the chosen messages in hand visible again, even if ctx has ended. A FIFO queue offers the later
+// putBack makes the chosen messages in hand visible again, even if ctx has ended. A FIFO queue offers the later
 // messages of a group only together with the earlier ones, or once those are deleted.
-func (r *Reader) PutBack(ctx context.Context, chosen func(*Message) bool) error {
+func (r *Reader) putBack(ctx context.Context, chosen func(*Message) bool) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer stop()
 	var failures []error

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -25,7 +24,7 @@ const (
 	// lookTakes is the longest duration of a look, including SQS's long poll of a second. If less time is left, the
 	// command does not look.
 	lookTakes = 2 * time.Second
-	// lookMessagesMax is how many messages a look receives at most.
+	// lookMessagesMax limits the messages that a look checks.
 	lookMessagesMax = 100
 )
 
@@ -85,27 +84,17 @@ func (w *waiter) checkParked(ctx context.Context) error {
 
 // findParked receives until it finds the message. It returns nil if the queue does not offer the message.
 func (w *waiter) findParked(ctx context.Context, reader *deadletter.Reader) (*deadletter.Message, error) {
-	isOfInstance := func(m *deadletter.Message) bool { return m.Group == w.sent.Message.To.String() }
-	isGroupSeen, isGroupBack := false, false
-	for seen := 0; seen < lookMessagesMax; {
-		batch, err := reader.Next(ctx)
-		if err == nil && len(batch) == 0 && isGroupSeen && !isGroupBack {
-			// Earlier messages of the group may have filled the batch. While they are in flight, SQS withholds this message.
-			isGroupBack = true
-			if err = reader.PutBack(ctx, isOfInstance); err == nil {
-				continue
-			}
-		}
-		if err != nil || len(batch) == 0 {
+	seen := 0
+	for m, err := range reader.All(ctx) {
+		if err != nil {
 			return nil, err
 		}
-		isGroupSeen = isGroupSeen || slices.ContainsFunc(batch, isOfInstance)
-		for _, m := range batch {
-			if m.ID == w.sent.MessageID || m.SourceQueue == w.sent.Place.Queue && m.Sequence == w.sent.Place.SequenceNumber {
-				return m, nil
-			}
+		if m.ID == w.sent.MessageID || m.SourceQueue == w.sent.Place.Queue && m.Sequence == w.sent.Place.SequenceNumber {
+			return m, nil
 		}
-		seen += len(batch)
+		if seen++; seen == lookMessagesMax {
+			break
+		}
 	}
 	return nil, nil
 }
