@@ -314,12 +314,23 @@ func TestMutantsAreChosenByARegularExpression(t *testing.T) {
 	}
 }
 
-// TestTheTextsOfMutantsAreThere checks that the runtime's files still have the texts that `make mutants` replaces.
-func TestTheTextsOfMutantsAreThere(t *testing.T) {
+// TestMutantsCompile checks that the runtime's files still have the texts that `make mutants` replaces. Unless the tests
+// are short, it also checks that the package of each defect compiles.
+func TestMutantsCompile(t *testing.T) {
 	t.Parallel()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, m := range mutants {
-		if _, err := m.source("../.."); err != nil {
-			t.Error(err)
+		overlay := m.overlay(t, root, t.TempDir())
+		if testing.Short() {
+			continue
+		}
+		build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "./"+filepath.Dir(m.file))
+		build.Dir = root
+		if output, err := build.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", m.name, err, output)
 		}
 	}
 }
@@ -336,25 +347,31 @@ func (m *mutant) source(root string) (string, error) {
 	return string(text), nil
 }
 
-// simulate runs the simulation on the runtime with the defect.
-func (m *mutant) simulate(t *testing.T, root, folder string) (output string, err error) {
+// overlay puts the runtime with the defect into the folder, and returns the file for the flag -overlay of go build.
+func (m *mutant) overlay(t *testing.T, root, folder string) (path string) {
 	t.Helper()
-	path := filepath.Join(root, filepath.FromSlash(m.file))
 	source, err := m.source(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken, overlay, binary := filepath.Join(folder, "broken.go"), filepath.Join(folder, "overlay.json"), filepath.Join(folder, "simulate.test")
-	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {path: broken}})
+	broken, path := filepath.Join(folder, "broken.go"), filepath.Join(folder, "overlay.json")
+	replaced, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, filepath.FromSlash(m.file)): broken}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, content := range map[string]string{broken: strings.Replace(source, m.old, m.new, 1), overlay: string(replaced)} {
+	for file, content := range map[string]string{broken: strings.Replace(source, m.old, m.new, 1), path: string(replaced)} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, ".")
+	return path
+}
+
+// simulate runs the simulation on the runtime with the defect.
+func (m *mutant) simulate(t *testing.T, root, folder string) (output string, err error) {
+	t.Helper()
+	binary := filepath.Join(folder, "simulate.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", m.overlay(t, root, folder), "-o", binary, ".")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: building: %v\n%s", m.name, err, output)
 	}
